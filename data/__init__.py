@@ -1,0 +1,1 @@
+"""What happened: records, configuration, store, git history, dependency graph, importers, spool."""

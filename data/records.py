@@ -1,0 +1,321 @@
+"""The plain records that travel between the rooms, and to files and other machines.
+
+Every arrow in the design is one of these: frozen, typed, and equal when their contents are equal. They are
+checked once, where they enter (`tithe.data.codec`, `tithe.data.config`), and trusted from there on. Times
+are seconds since the epoch (UTC), durations and costs are seconds, memory is bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NewType
+
+SCHEMA = 1
+"""The version that every JSON document carries as `schema`."""
+
+Sha = NewType("Sha", str)
+"""A full git object id of a commit."""
+ScenarioName = NewType("ScenarioName", str)
+MetricName = NewType("MetricName", str)
+RunId = NewType("RunId", str)
+LaunchId = NewType("LaunchId", str)
+
+Direction = Literal["smaller", "larger"]
+Stop = Literal["none", "first-batch", "first-step"]
+Tier = Literal["change", "release"]
+ArmName = Literal["base", "head"]
+Place = Literal["a", "b"]
+Stage = Literal["warmup", "first", "confirm", "probe", "record"]
+LaunchStatus = Literal["ok", "failed", "timeout", "unmarked"]
+VerdictName = Literal["regressed", "improved", "same", "inconclusive", "broken", "fixed", "error"]
+Source = Literal["ab", "sweep", "bisect", "import", "human"]
+Picked = Literal["chosen", "explored", "audited", "swept", "asked"]
+"""How an outcome came to be measured; `asked` is a run that a person named, outside any selection."""
+
+FAILING: frozenset[VerdictName] = frozenset({"regressed", "broken"})
+"""Verdicts that make a change faulty."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Something that one launch measures. `direction` says which way is better."""
+
+    name: MetricName
+    unit: str = "s"
+    direction: Direction = "smaller"
+
+
+BUILTIN_METRICS: dict[str, Metric] = {
+    "ttfb": Metric(MetricName("ttfb"), "s"),
+    "wall": Metric(MetricName("wall"), "s"),
+    "cpu": Metric(MetricName("cpu"), "s"),
+    "rss": Metric(MetricName("rss"), "bytes"),
+}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A command with its metrics, cost class and owner; the unit that is selected and measured.
+
+    `command` is split into words and never passes through a shell. `gate` names the metrics that decide;
+    the others are measured and shown. `requires` names modules without which it cannot run on a machine.
+    """
+
+    name: ScenarioName
+    command: tuple[str, ...]
+    metrics: tuple[Metric, ...] = (BUILTIN_METRICS["ttfb"],)
+    gate: tuple[MetricName, ...] = (MetricName("ttfb"),)
+    stop: Stop = "none"
+    tier: Tier = "change"
+    resource: str = "cpu"
+    timeout_s: float = 300.0
+    owner: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = "."
+    """Where it starts, relative to the checkout."""
+    requires: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """Globs of files that it depends on beyond what its command and the import graph say."""
+    warmup: int = 1
+    """Launches of each arm that are thrown away (and recorded) before the first block."""
+    fresh_cwd: bool = False
+    """Start in an empty folder of its own instead of the checkout."""
+
+
+@dataclass(frozen=True)
+class FileEdit:
+    """One file of a change; `added` and `deleted` are lines, -1 for a binary file."""
+
+    path: str
+    added: int
+    deleted: int
+    old_path: str = ""
+    """Where it was renamed from; empty if it was not."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A commit on first-parent history, or the diff under test.
+
+    `time` is the committer's clock made monotone along first-parent history, so that "before" has one
+    meaning. `index` counts from the root of first-parent history; -1 for a diff that is not on it.
+    """
+
+    sha: Sha
+    parent: Sha
+    index: int
+    author: str
+    time: float
+    subject: str
+    files: tuple[FileEdit, ...]
+    body: str = ""
+    merge: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One process start: the sampling unit. A warm-up is recorded and never used."""
+
+    id: LaunchId
+    run: RunId
+    scenario: ScenarioName
+    arm: ArmName
+    sha: Sha
+    stage: Stage
+    block: int
+    position: int
+    """Order within its block, from 0; with two arms A and B a block is ABBA or BAAB."""
+    place: Place
+    started_at: float
+    seconds: float
+    """Machine time that it took, start-up of the launcher included."""
+    status: LaunchStatus
+    exit_code: int | None = None
+    """As the shell would say it (128 + signal); None when it never started."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Metric name to value in the metric's unit."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Mark name to seconds since the launch, or since the submit time where one was given."""
+    note: str = ""
+    """Why it is not `ok`, in one line that is safe to print; empty otherwise."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a head does to one metric of one scenario. `ratio`, `low` and `high` are head over base.
+
+    They come from the confirmation alone where there was one. `detectable` is the smallest relative change
+    (0.05 is 5 %) that this many blocks would have shown with 80 % power: "no evidence" always says it.
+    """
+
+    scenario: ScenarioName
+    metric: MetricName
+    verdict: VerdictName
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    blocks: int = 0
+    launches: int = 0
+    confirmed: bool = False
+    threshold: float | None = None
+    """The relative effect below which a difference is not reported."""
+    detectable: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The verdict of one change on one scenario: what the model learns from.
+
+    `change` is the head; the outcome belongs to that change alone only if `base` is its first parent.
+    `known_at` is when the verdict was there to be read: no feature of an earlier moment may use it.
+    `confidence` is the chance that the verdict is right, `weight` what it counts in training.
+    """
+
+    base: Sha
+    change: Sha
+    scenario: ScenarioName
+    metric: MetricName
+    verdict: VerdictName
+    known_at: float
+    source: Source
+    picked: Picked
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float = 1.0
+    weight: float = 1.0
+    run: RunId = RunId("")
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One call of run, check, sweep or bisect: what was compared, where, and how it ended."""
+
+    id: RunId
+    kind: Literal["run", "check", "sweep", "bisect", "record"]
+    base: Sha
+    head: Sha
+    started_at: float
+    host: str
+    """A name for the machine and interpreter that samples may be pooled within, never across."""
+    picked: Picked = "asked"
+    selection: str = ""
+    """Id of the selection that it carried out; empty if none."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One scenario as the selection sees it."""
+
+    scenario: ScenarioName
+    probability: float
+    cost: Mapping[str, float]
+    """Seconds by resource of a whole decision: both arms, share of set-up, confirmation by its chance."""
+    rank: int
+    picked: str
+    """chosen, or why not: budget, unavailable, tier."""
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DiffSummary:
+    """The diff under test, as much of it as a reader wants to see."""
+
+    files: int
+    added: int
+    deleted: int
+    paths: tuple[str, ...]
+    """At most twenty, by size of the edit."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A partition of all candidates into what to run and the rest, with the reason for each."""
+
+    id: str
+    base: str
+    head: str
+    diff: DiffSummary
+    budget: Mapping[str, float]
+    seed: int
+    model: str
+    """Version of the model that ranked it, or `prior`."""
+    selected: tuple[Candidate, ...]
+    rest: tuple[Candidate, ...]
+    warnings: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What `run`, `check` and `sweep` print."""
+
+    id: RunId
+    base: str
+    head: str
+    verdicts: tuple[Verdict, ...]
+    spent_s: float
+    warnings: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A change with the probability that it is the one."""
+
+    sha: Sha
+    probability: float
+
+
+@dataclass(frozen=True)
+class ProbeStep:
+    """One change measured during a bisection; `ratio` is to the good end, None where it cannot be run."""
+
+    sha: Sha
+    ratio: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class BisectReport:
+    """Who did it, with the evidence; `culprit` is None where no single change can be named."""
+
+    id: RunId
+    scenario: ScenarioName
+    metric: MetricName
+    good: str
+    bad: str
+    culprit: Sha | None
+    candidates: tuple[Suspect, ...]
+    other_steps: tuple[Sha, ...]
+    verified: bool
+    launches: int
+    spent_s: float
+    steps: tuple[ProbeStep, ...]
+    reason: str = ""
+    """Why no culprit is named, in words; empty where one is."""
+    verification: Verdict | None = None
+    """The A/B of the culprit against its parent."""
+    warnings: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class ShrinkReport:
+    """A cheaper scenario that still runs the same code, and what it lost."""
+
+    id: str
+    scenario: ScenarioName
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    stop: Stop
+    cost_before_s: float
+    cost_after_s: float
+    fidelity: Mapping[str, float]
+    signal: Mapping[str, float]
+    lost: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    schema: int = SCHEMA

@@ -1,0 +1,1 @@
+"""What a change does: arms, launches, probes, executors, statistics, verdicts."""

@@ -1,0 +1,1 @@
+"""What is likely to break: features, model, calibration, backtest, scheduler."""

@@ -1,0 +1,1 @@
+"""The same code for less: reducers, search, fidelity."""

@@ -1,0 +1,12 @@
+"""tithe: catch performance regressions of machine-learning jobs with a tenth of the machine time.
+
+Importing it costs next to nothing: training code may call `tithe.first_batch()` in production, where it does
+nothing unless tithe is measuring. Everything else is loaded where it is used.
+"""
+
+from __future__ import annotations
+
+from tithe._version import VERSION as __version__
+from tithe.first_batch_mark import first_batch
+
+__all__ = ["__version__", "first_batch"]
