@@ -1,0 +1,93 @@
+"""What the probe and the training code wrote down, read back without trusting it.
+
+A line is `name monotonic_ns pid`, or `@origin monotonic_ns pid {"package": file}`. Many processes append to
+one file (workers, ranks, helpers), and any of them may write nonsense: what does not parse is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+LIMIT = 1 << 20
+"""Bytes of a marks file that are read."""
+_LINE = re.compile(r"([A-Za-z0-9_.@-]{1,64}) (\d{1,19}) (\d{1,10})(?: (.*))?")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A named moment, in seconds since the launch, and the process that set it."""
+
+    name: str
+    seconds: float
+    pid: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a package was imported from; `file` is empty for a namespace package."""
+
+    package: str
+    file: str
+
+
+def read_marks(path: Path, start_ns: int) -> tuple[tuple[Mark, ...], tuple[Origin, ...]]:
+    """The marks in the order of their times, and the origins of packages, each once."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(LIMIT).decode(errors="replace")
+    except OSError:
+        return (), ()
+    marks: list[Mark] = []
+    origins: dict[Origin, None] = {}
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line)
+        if not match:
+            continue
+        name, clock, pid, rest = match.groups()
+        if name == "@origin":
+            origins.update(dict.fromkeys(_origins(rest or "")))
+        else:
+            marks.append(Mark(name, (int(clock) - start_ns) / 1e9, int(pid), rest or ""))
+    marks.sort(key=lambda mark: mark.seconds)
+    return tuple(marks), tuple(origins)
+
+
+def _origins(text: str) -> Iterator[Origin]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return
+    if isinstance(found, dict):
+        for package, file in found.items():
+            yield Origin(str(package), str(file or ""))
+
+
+def first(marks: Iterable[Mark]) -> dict[str, float]:
+    """Each name's first moment, in the order of the moments."""
+    found: dict[str, float] = {}
+    for mark in marks:
+        found.setdefault(mark.name, mark.seconds)
+    return found
+
+
+FIRST_BATCH_RULES = ("first-batch", "train-batch", "grad-batch", "first-forward")
+"""Which mark is the first batch, the strongest first.
+
+`first-batch` is set by the program itself (`tithe.first_batch()`). `train-batch` is the forward, or else the
+batch out of a DataLoader, that the first backward or optimizer step followed: what comes before (evaluation,
+sanity checks, rollouts, dummy inputs) is not trained on. `grad-batch` is the same for gradients that are
+asked for without `backward`. `first-forward` serves programs that never train.
+"""
+
+
+def first_batch(phases: dict[str, float]) -> float | None:
+    """Seconds from the launch to the first batch, None if no mark says it."""
+    for name in FIRST_BATCH_RULES:
+        if name in phases:
+            return phases[name]
+    return None
