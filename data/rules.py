@@ -1,0 +1,134 @@
+"""What a record must obey beyond its types, asked at every door through which records come from outside.
+
+Behind the door the rest of the house relies on it: a commit id can be handed to git because it is hex digits,
+a name can be shown because it holds no control characters, a number can be summed because it is one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+from tithe.data.records import Change, Launch, Outcome, RunRecord, Selection
+
+MAX_NAME = 500
+_MAX_INTEGER = 2**63 - 1
+_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+# C0 and C1 controls, line separators, and the marks that turn the direction of text.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def problem(record: RunRecord | Launch | Outcome | Change | Selection) -> str:
+    """The first rule that the record breaks, in words that are safe to print; empty when it breaks none."""
+    return next(_problems(record), "")
+
+
+def printable(text: str, limit: int = 300) -> str:
+    """The text with what a terminal would act on written as escapes, cut at `limit` characters."""
+    safe = _UNSAFE.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
+    safe = safe.encode("utf-8", "backslashreplace").decode()
+    return safe if len(safe) <= limit else safe[: limit - 1] + "…"
+
+
+def _problems(record: RunRecord | Launch | Outcome | Change | Selection) -> Iterator[str]:
+    if isinstance(record, Launch):
+        yield from _name("id", record.id)
+        yield from _name("run", record.run)
+        yield from _name("scenario", record.scenario)
+        yield from _sha("sha", record.sha)
+        yield from _number("started_at", record.started_at, at_least=0)
+        yield from _number("seconds", record.seconds, at_least=0)
+        yield from _integers(block=record.block, position=record.position, exit_code=record.exit_code or 0)
+        yield from _numbers("values", record.values)
+        yield from _numbers("phases", record.phases)
+        yield from _text("note", record.note)
+    elif isinstance(record, Outcome):
+        yield from _sha("base", record.base)
+        yield from _sha("change", record.change)
+        yield from _name("scenario", record.scenario)
+        yield from _name("metric", record.metric)
+        yield from _number("known_at", record.known_at, at_least=0)
+        for key in ("ratio", "low", "high"):
+            value = getattr(record, key)
+            if value is not None:
+                yield from _number(key, value, at_least=0)
+        yield from _number("confidence", record.confidence, at_least=0, at_most=1)
+        yield from _number("weight", record.weight, at_least=0)
+        yield from _text("run", record.run)
+    elif isinstance(record, RunRecord):
+        yield from _name("id", record.id)
+        yield from _sha("base", record.base)
+        yield from _sha("head", record.head)
+        yield from _number("started_at", record.started_at, at_least=0)
+        yield from _text("host", record.host)
+        yield from _text("selection", record.selection)
+    elif isinstance(record, Change):
+        yield from _sha("sha", record.sha)
+        if record.parent:
+            yield from _sha("parent", record.parent)
+        yield from _number("time", record.time)
+        yield from _integers(index=record.index)
+        if record.index < -1:
+            yield f"index is {record.index}, less than -1"
+        for edit in record.files:
+            yield from _integers(added=edit.added, deleted=edit.deleted)
+        for key, text in (("author", record.author), ("subject", record.subject), ("body", record.body)):
+            yield from _unicode(key, text)
+        for edit in record.files:
+            yield from _unicode("files", edit.path + edit.old_path)
+    else:
+        yield from _name("id", record.id)
+        for candidate in (*record.selected, *record.rest):
+            yield from _name("scenario", candidate.scenario)
+            yield from _number("probability", candidate.probability, at_least=0, at_most=1)
+            yield from _numbers("cost", candidate.cost)
+
+
+def _sha(key: str, sha: str) -> Iterator[str]:
+    if not _SHA.fullmatch(sha):
+        yield f"{key} is {printable(sha, 60)!r}, not a full commit id"
+
+
+def _name(key: str, name: str) -> Iterator[str]:
+    if not name:
+        yield f"{key} is empty"
+    yield from _text(key, name)
+
+
+def _text(key: str, text: str) -> Iterator[str]:
+    if len(text) > MAX_NAME:
+        yield f"{key} is longer than {MAX_NAME} characters"
+    if _UNSAFE.search(text):
+        yield f"{key} holds control characters: {printable(text, 60)}"
+    yield from _unicode(key, text)
+
+
+def _unicode(key: str, text: str) -> Iterator[str]:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        yield f"{key} is not valid Unicode: {printable(text, 60)}"
+
+
+def _integers(**values: int) -> Iterator[str]:
+    for key, value in values.items():
+        if abs(value) > _MAX_INTEGER:
+            yield f"{key} is too large a number"
+
+
+def _number(
+    key: str, value: float, *, at_least: float = -math.inf, at_most: float = math.inf
+) -> Iterator[str]:
+    if not math.isfinite(value):
+        yield f"{key} is {value}, not a number that can be reckoned with"
+    elif value < at_least:
+        yield f"{key} is {value:g}, less than {at_least:g}"
+    elif value > at_most:
+        yield f"{key} is {value:g}, more than {at_most:g}"
+
+
+def _numbers(key: str, values: Mapping[str, float]) -> Iterator[str]:
+    for name, value in values.items():
+        yield from _name(f"a name in {key}", name)
+        yield from _number(f"{key}[{printable(name, 60)!r}]", value)
