@@ -1,0 +1,104 @@
+"""The work tree as a commit, so that an uncommitted edit can be the head of a comparison.
+
+The commit is made beside the user's work, on a copy of the index, and no branch or tag points to it. Same
+content on the same HEAD gives the same id: author and clock are taken from neither the user nor the moment.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from tithe.data import git_process
+from tithe.data.errors import UsageError
+from tithe.data.records import Sha
+from tithe.data.text import safe_line
+
+NOT_TITHE = (".", ":(exclude,top).tithe")
+"""Everything but the folder in which tithe keeps its own things."""
+
+UNTRACKED_LIMIT_BYTES = 100 * 2**20
+"""An untracked file larger than this is taken for an accident: it would be copied into the repository."""
+
+_IDENTITY = {
+    "GIT_AUTHOR_NAME": "tithe",
+    "GIT_AUTHOR_EMAIL": "tithe@localhost",
+    "GIT_COMMITTER_NAME": "tithe",
+    "GIT_COMMITTER_EMAIL": "tithe@localhost",
+}
+
+
+def is_dirty(root: Path) -> bool:
+    """Whether a tracked file differs from HEAD, or there is an untracked one that is not ignored."""
+    return bool(
+        git_process.run(
+            root, "status", "--porcelain", "-z", "--untracked-files=normal", "--", *NOT_TITHE
+        ).stdout
+    )
+
+
+def snapshot(root: Path, head: Sha) -> Sha:
+    """The work tree at `root` as a commit on `head`; `head` itself if they are equal.
+
+    Tracked files and untracked ones that are not ignored go in, `.tithe/` never. Neither the index nor
+    the work tree is changed; objects are added to the repository.
+
+    Raises:
+        UsageError: an untracked file is so large that it cannot be meant.
+        GitError: a file cannot be read, or objects cannot be written.
+    """
+    if not is_dirty(root):
+        return head
+    _refuse_large(root)
+    with tempfile.TemporaryDirectory(prefix="tithe-index-") as folder:
+        index = Path(folder, "index")
+        env = {"GIT_INDEX_FILE": str(index), **_IDENTITY}
+        if not _copy_index(root, index):
+            git_process.run(root, "read-tree", head, env=env)
+        git_process.run(root, "add", "--all", "--", *NOT_TITHE, env=env)
+        tree = git_process.text(root, "write-tree", env=env)
+    if tree == git_process.text(root, "rev-parse", "--verify", f"{head}^{{tree}}"):
+        return head
+    clock = git_process.text(root, "log", "-1", "--format=tformat:%ct", head)
+    env = {**_IDENTITY, "GIT_AUTHOR_DATE": f"@{clock} +0000", "GIT_COMMITTER_DATE": f"@{clock} +0000"}
+    message = "The work tree, with what is not committed"
+    return Sha(
+        git_process.text(root, "commit-tree", "--no-gpg-sign", tree, "-p", head, "-m", message, env=env)
+    )
+
+
+def _copy_index(root: Path, target: Path) -> bool:
+    """Copy the index with its time stamp; False if there is none.
+
+    git trusts an entry only if its file is older than the index, so a copy that looked younger than its
+    original would hide an edit made within the same tick of the clock.
+    """
+    source = Path(root, git_process.text(root, "rev-parse", "--git-path", "index"))
+    try:
+        with source.open("rb") as old, target.open("wb") as new:
+            status = os.fstat(old.fileno())
+            shutil.copyfileobj(old, new, 1 << 20)
+    except FileNotFoundError:
+        return False
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+    return True
+
+
+def _refuse_large(root: Path) -> None:
+    listed = git_process.run(
+        root, "ls-files", "-z", "--others", "--exclude-standard", "--", *NOT_TITHE
+    ).stdout
+    for raw in filter(None, listed.split(b"\x00")):
+        path = Path(os.fsdecode(os.path.join(os.fsencode(root), raw)))  # noqa: PTH118 - the name is bytes
+        try:
+            size = path.lstat().st_size
+        except OSError:
+            continue
+        if size > UNTRACKED_LIMIT_BYTES:
+            raise UsageError(
+                f"is not tracked and has {size / 2**20:.0f} MiB, too much to copy into the repository",
+                where=safe_line(git_process.decode_path(raw)),
+                mend="add it to .gitignore, or commit it",
+            )
