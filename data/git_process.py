@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -201,14 +202,30 @@ def failure(command: str, stderr: bytes, code: int) -> GitError:
 def _start_and_wait(
     line: list[str], env: dict[str, str], stdin: bytes | None, timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[bytes]:
+    """Run to the end. With a time limit git gets a session of its own: its helpers must end with it."""
     try:
-        return subprocess.run(
-            line, input=stdin or b"", capture_output=True, env=env, timeout=timeout_s, check=False
+        process = subprocess.Popen(
+            line,
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            start_new_session=timeout_s is not None,
         )
-    except subprocess.TimeoutExpired:
-        raise GitError(f"did not end within {timeout_s:g} s", where=f"git {line[-1]}") from None
     except OSError as error:
         raise _cannot_start(error) from None
+    with process:
+        try:
+            stdout, stderr = process.communicate(stdin or None, timeout=timeout_s)
+        except BaseException as error:
+            if timeout_s is None:
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise GitError(f"did not end within {timeout_s:g} s", where="git") from None
+            raise
+    return subprocess.CompletedProcess(line, process.returncode, stdout, stderr)
 
 
 def _cannot_start(error: OSError) -> GitError:
