@@ -1,0 +1,270 @@
+"""Walks a demo repository's new era change by change with one policy: select, run, and at releases sweep and bisect.
+
+Everything but the launches is the product's own code: the selection, the engine, the sweep, the bisection, training.
+Launches are drawn from a recording. What a policy may know at each change is what was known before it: the
+recorded history, and what this very walk has found so far.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from recording import Recording
+from tithe.attribution.bisection import bisect
+from tithe.attribution.explained import unexplained
+from tithe.attribution.labels import labels
+from tithe.data.config import Config
+from tithe.data.graph import ScenarioGraph
+from tithe.data.noise import Noise
+from tithe.data.records import (
+    FAILING,
+    Change,
+    MetricName,
+    Outcome,
+    RunId,
+    ScenarioName,
+    Sha,
+)
+from tithe.runner import engine
+from tithe.runner.recorded import RecordedExecutor
+from tithe.selector.history import History
+from tithe.selector.model import Model
+from tithe.selector.rank import Ranker
+from tithe.selector.select import select
+from tithe.selector.train import train
+
+HOUR, DAY = 3600.0, 86400.0
+BANK = 4.0
+"""Changes' worth of budget that may be saved up for a later change."""
+
+
+@dataclass(frozen=True)
+class World:
+    """One demo repository: its history, what was recorded, and what is true."""
+
+    seed: int
+    config: Config
+    past: tuple[Change, ...]
+    changes: tuple[Change, ...]
+    releases: tuple[tuple[str, Sha], ...]
+    """Releases of the new era in order, after the one that the recorded history ends with."""
+    start: Sha
+    graph_of: Callable[[Change], ScenarioGraph]
+    recording: Recording
+    known: tuple[Outcome, ...]
+    """Outcomes of the recorded history."""
+    launch_seconds: Mapping[ScenarioName, float]
+    noise: Mapping[tuple[ScenarioName, MetricName], Noise]
+    truth: Mapping[Sha, frozenset[ScenarioName]]
+    """Changes that make scenarios slower or break them, and which."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How scenarios are chosen: `ranker` None is tithe itself (prior and model, retrained at each release)."""
+
+    name: str
+    ranker: Ranker | None = None
+    everything: bool = False
+    """Run all scenarios on every change: what the others' cost is a share of."""
+
+
+@dataclass
+class Walk:
+    """What one walk found and spent."""
+
+    spent: dict[str, float] = field(default_factory=lambda: {"check": 0.0, "sweep": 0.0, "bisect": 0.0})
+    at_change: set[Sha] = field(default_factory=set)
+    at_release: set[Sha] = field(default_factory=set)
+    blamed: set[Sha] = field(default_factory=set)
+    unnamed: int = 0
+    """Bisections that named nobody."""
+
+    @property
+    def total(self) -> float:
+        return sum(self.spent.values())
+
+
+def walk(world: World, policy: Policy, *, budget_s: float | None, sweeps: bool, every: int, draw: int) -> Walk:
+    """One walk over all changes.
+
+    Args:
+        budget_s: machine time of an average change's check; None for no limit.
+        sweeps: sweep and bisect at releases.
+        every: sweep only at every `every`-th release, and at the last.
+        draw: seed of the launches drawn and of everything random.
+    """
+    found = Walk()
+    executor = RecordedExecutor(
+        world.recording.pool, seed=draw, setup_s=world.recording.setup_s, unrunnable=world.recording.unrunnable
+    )
+    outcomes = list(world.known)
+    releases = {sha: at for at, (_, sha) in enumerate(world.releases)}
+    scenarios = [s for s in world.config.scenarios if (world.start, s.name) in world.recording.pool]
+    names = {s.name for s in scenarios}
+    config = replace(world.config, scenarios=tuple(scenarios))
+    seen = list(world.past)
+    swept = world.start
+    bank = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        model = _train(world, config, seen, outcomes, Path(folder), None, draw) if policy.ranker is None and not policy.everything else None
+        for number, change in enumerate(world.changes):
+            before = executor.spent()
+            if policy.everything:
+                chosen = scenarios
+            else:
+                assert budget_s is not None
+                bank = min(bank + budget_s, BANK * budget_s)
+                history = History(tuple([*seen, change]), tuple(outcomes), world.launch_seconds)
+                selection = select(
+                    history,
+                    config,
+                    change,
+                    world.graph_of(change),
+                    model,
+                    budget={"cpu": bank},
+                    seed=draw,
+                    now=change.time,
+                    base=change.parent,
+                    head=change.sha,
+                    ranker=policy.ranker,
+                )
+                chosen = [config.scenario(candidate.scenario) for candidate in selection.selected]
+            report = engine.run(
+                chosen,
+                change.parent,
+                change.sha,
+                executor,
+                config.decision,
+                run=RunId(f"check-{number}"),
+                seed=draw,
+                noise=world.noise,
+                sink=_drop,
+            )
+            known_at = change.time + HOUR
+            fresh = engine.outcomes(
+                report, chosen, policy=config.decision, source="ab", picked="chosen", known_at=known_at
+            )
+            outcomes += fresh
+            for outcome in fresh:
+                if outcome.verdict in FAILING:
+                    _name(found, world, change.sha, outcome.scenario, found.at_change)
+            spent = executor.spent() - before
+            found.spent["check"] += spent
+            bank -= spent
+            seen.append(change)
+            at = releases.get(change.sha)
+            if at is None:
+                continue
+            last = at == len(world.releases) - 1
+            if sweeps and ((at + 1) % every == 0 or last):
+                _release(world, config, executor, swept, change, seen, outcomes, found, draw, names)
+                swept = change.sha
+            if model is not None or (policy.ranker is None and not policy.everything):
+                model = _train(world, config, seen, outcomes, Path(folder), model, draw)
+    return found
+
+
+def _release(
+    world: World,
+    config: Config,
+    executor: RecordedExecutor,
+    base: Sha,
+    tip: Change,
+    seen: Sequence[Change],
+    outcomes: list[Outcome],
+    found: Walk,
+    draw: int,
+    names: set[ScenarioName],
+) -> None:
+    """The sweep of a release, and a bisection of what it found and no check had explained."""
+    before = executor.spent()
+    report = engine.run(
+        config.scenarios,
+        base,
+        tip.sha,
+        executor,
+        config.decision,
+        run=RunId(f"sweep-{tip.sha[:10]}"),
+        seed=draw,
+        noise=world.noise,
+        sink=_drop,
+    )
+    found.spent["sweep"] += executor.spent() - before
+    shas = [change.sha for change in seen]
+    commits = shas[shas.index(base) + 1 :]
+    gates = {scenario.name: scenario.gate for scenario in config.scenarios}
+    failing = [v for v in report.verdicts if v.verdict in FAILING and v.metric in gates[v.scenario]]
+    # The largest first: what it turns out to be explains others, and they are asked about it before anybody else.
+    failing.sort(key=lambda verdict: (-(verdict.ratio or math.inf), verdict.scenario))
+    culprits: dict[Sha, float] = {}
+    for number, verdict in enumerate(failing):
+        here = [o for o in outcomes if o.scenario == verdict.scenario and o.change in set(commits)]
+        if not unexplained(verdict, here, config.decision):
+            continue
+        before = executor.spent()
+        metric = next(m for m in config.scenario(verdict.scenario).metrics if m.name == verdict.metric)
+        answer = bisect(
+            config.scenario(verdict.scenario),
+            metric,
+            base,
+            tip.sha,
+            commits,
+            executor,
+            config.decision,
+            run=RunId(f"bisect-{tip.sha[:10]}-{number}"),
+            seed=draw,
+            noise=world.noise.get((verdict.scenario, verdict.metric)),
+            prior=_prior(commits, culprits),
+            sink=_drop,
+            budget_s=None,
+        )
+        found.spent["bisect"] += executor.spent() - before
+        outcomes += labels(answer, commits, known_at=tip.time + DAY)
+        if answer.culprit is None or not answer.verified:
+            found.unnamed += 1
+            continue
+        for sha in (answer.culprit, *answer.other_steps):
+            culprits[sha] = 1.0
+        if answer.verification is not None and answer.verification.verdict in FAILING:
+            _name(found, world, answer.culprit, verdict.scenario, found.at_release)
+
+
+def _prior(commits: Sequence[Sha], culprits: Mapping[Sha, float]) -> dict[Sha, float] | None:
+    """Half of the chance on changes that were found guilty for another scenario, the rest spread evenly."""
+    guilty = [sha for sha in commits if sha in culprits]
+    if not guilty:
+        return None
+    even = 0.5 / len(commits)
+    return {sha: even + (0.5 / len(guilty) if sha in guilty else 0.0) for sha in commits}
+
+
+def _name(found: Walk, world: World, sha: Sha, scenario: ScenarioName, where: set[Sha]) -> None:
+    if scenario in world.truth.get(sha, frozenset()):
+        where.add(sha)
+    else:
+        found.blamed.add(sha)
+
+
+def _train(
+    world: World,
+    config: Config,
+    seen: Sequence[Change],
+    outcomes: Sequence[Outcome],
+    folder: Path,
+    incumbent: Model | None,
+    seed: int,
+) -> Model | None:
+    history = History(tuple(seen), tuple(outcomes), world.launch_seconds)
+    report = train(
+        history, config, world.graph_of, folder, incumbent=incumbent, now=seen[-1].time + DAY + HOUR, seed=seed
+    )
+    return Model.load(folder / report.version) if report.better and report.version else incumbent
+
+
+def _drop(_: object) -> None:
+    """Launches of a replay are on record already."""

@@ -1,0 +1,86 @@
+"""`tithe check`: select and run within one budget, the step for CI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from tithe import output
+from tithe.commands.run import execute, exit_code, report_text
+from tithe.commands.select import BUDGET_HELP, choose, selection_text
+from tithe.data.records import RunId, Selection, Sha, Verdict
+from tithe.wiring import Project
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """A run's report with the selection that it carried out."""
+
+    id: RunId
+    base: str
+    head: str
+    verdicts: tuple[Verdict, ...]
+    spent_s: float
+    warnings: tuple[str, ...]
+    selection: Selection
+    schema: int = 1
+
+
+@click.command("check", short_help="Select and run within a budget: the step for CI.")
+@click.option("--budget", required=True, help=BUDGET_HELP)
+@click.option("--base", help="The revision to compare with. [default: where head left the main branch]")
+@click.option("--head", help="The revision under test. [default: the work tree, uncommitted changes included]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
+@click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 4 where a metric that decides stays inconclusive.")
+@output.project_options
+@output.format_options
+def command(
+    budget: str,
+    base: str | None,
+    head: str | None,
+    seed: int,
+    fail_on_inconclusive: bool,
+    repo: Path,
+    config_path: Path | None,
+    style: str,
+    output_path: Path | None,
+) -> None:
+    """Select the scenarios that are worth it for a change and A/B-test them, within one budget.
+
+    Exits with 1 if something regressed or broke and a second, independent run confirmed it.
+    """
+    with Project(repo, config_path) as project:
+        selection = choose(project, budget=budget, base=base, head=head, seed=seed, tier="change")
+        names = [candidate.scenario for candidate in selection.selected]
+        scenarios = project.scenarios(names) if names else []
+        result = execute(
+            project,
+            scenarios,
+            Sha(selection.base),
+            Sha(selection.head),
+            kind="check",
+            picked="chosen",
+            source="ab",
+            seed=seed,
+            selection=selection.id,
+            budget_s=sum(selection.budget.values()),
+        )
+        report = CheckReport(
+            result.id,
+            result.base,
+            result.head,
+            result.verdicts,
+            result.spent_s,
+            selection.warnings + result.warnings,
+            selection,
+        )
+
+        def text(style: str) -> str:
+            return f"{selection_text(selection, style)}\n\n{report_text(result, scenarios, style)}"
+
+        output.emit(report, style, output_path, text)
+        raise click.exceptions.Exit(exit_code(result, scenarios, fail_on_inconclusive=fail_on_inconclusive))
+
+

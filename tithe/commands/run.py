@@ -1,0 +1,194 @@
+"""`tithe run`: A/B tests of a selection or of named scenarios, base against head."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from tithe import output
+from tithe.data.errors import EXIT_INCONCLUSIVE, EXIT_INFRASTRUCTURE, EXIT_OK, EXIT_REGRESSED, UsageError
+from tithe.data.records import FAILING, Picked, RunRecord, RunReport, Scenario, Selection, Sha, Source, Verdict
+from tithe.wiring import Project, new_run_id
+
+Kind = Literal["run", "check", "sweep"]
+
+ORDER = ("broken", "regressed", "error", "inconclusive", "fixed", "improved", "same")
+
+
+def execute(
+    project: Project,
+    scenarios: Sequence[Scenario],
+    base: Sha,
+    head: Sha,
+    *,
+    kind: Kind,
+    picked: Picked,
+    source: Source,
+    seed: int,
+    selection: str = "",
+    budget_s: float | None = None,
+) -> RunReport:
+    """Runs the scenarios one after another, and stores every launch at once and every outcome at the end."""
+    from tithe.runner import engine
+
+    run = new_run_id()
+    store, executor = project.store, project.executor
+    missing = project.unavailable(scenarios)
+    runnable = [scenario for scenario in scenarios if scenario.name not in missing]
+    store.add_run(RunRecord(run, kind, base, head, time.time(), executor.host, picked, selection))
+    noise = store.noise()
+    progress = output.Progress()
+    try:
+        report = engine.run(
+            runnable,
+            base,
+            head,
+            executor,
+            project.config.decision,
+            run=run,
+            seed=seed,
+            noise=noise,
+            sink=store.add_launches,
+            budget_s=budget_s,
+            progress=progress,
+        )
+    finally:
+        progress.done()
+    gates = engine.outcomes(
+        report, runnable, policy=project.config.decision, source=source, picked=picked, known_at=time.time()
+    )
+    store.add_outcomes(gates)
+    if missing:
+        import dataclasses
+
+        warnings = tuple(f"{name} was not run: {why}" for name, why in missing.items())
+        report = dataclasses.replace(report, warnings=report.warnings + warnings)
+    return report
+
+
+def exit_code(report: RunReport, scenarios: Sequence[Scenario], *, fail_on_inconclusive: bool) -> int:
+    """The code that the verdicts on gate metrics ask for."""
+    gates = {scenario.name: set(scenario.gate) for scenario in scenarios}
+    deciding = [v for v in report.verdicts if v.metric in gates.get(v.scenario, ())]
+    verdicts = {v.verdict for v in deciding}
+    if any(v.verdict in FAILING and v.confirmed for v in deciding):
+        return EXIT_REGRESSED
+    if "error" in verdicts or len({v.scenario for v in deciding}) < len(gates):
+        return EXIT_INFRASTRUCTURE
+    if fail_on_inconclusive and "inconclusive" in verdicts:
+        return EXIT_INCONCLUSIVE
+    return EXIT_OK
+
+
+def report_text(report: RunReport, scenarios: Sequence[Scenario], style: str) -> str:
+    """What moved first, in one table of the metrics that decide; the others where they moved too."""
+    gates = {scenario.name: set(scenario.gate) for scenario in scenarios}
+    shown = [v for v in report.verdicts if v.metric in gates.get(v.scenario, ()) or _moved(v)]
+    shown.sort(key=lambda v: (ORDER.index(v.verdict), v.scenario, v.metric))
+    rows = [
+        (
+            output.name(v.scenario),
+            output.name(v.metric),
+            v.verdict + ("" if v.confirmed or v.verdict not in FAILING else " (unconfirmed)"),
+            output.ratio_words(v.ratio, v.low, v.high),
+            v.launches,
+            output.name(v.note or _would_see(v), 90),
+        )
+        for v in shown
+    ]
+    headers = ("scenario", "metric", "verdict", "head against base (95 % interval)", "launches", "note")
+    counts = {name: sum(v.verdict == name for v in shown) for name in ORDER}
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing was run"
+    body = output.table(headers, rows, style) + "\n\n" if rows else ""
+    return (
+        f"{output.short(report.base)} → {output.short(report.head)}: {summary}; "
+        f"{output.duration(report.spent_s)} of machine time\n\n{body}".rstrip()
+        + output.warnings_text(report.warnings)
+    )
+
+
+def _moved(verdict: Verdict) -> bool:
+    return verdict.verdict in ("regressed", "improved", "broken", "fixed")
+
+
+def _would_see(verdict: Verdict) -> str:
+    if verdict.verdict in ("same", "inconclusive") and verdict.detectable is not None:
+        return f"would have shown {verdict.detectable * 100:.1f} % or more"
+    return ""
+
+
+def load_selection(path: Path) -> Selection:
+    """A selection that `tithe select --output` or `--format json` wrote."""
+    from tithe.data.codec import from_json
+
+    return from_json(path.read_bytes(), Selection, where=str(path))
+
+
+@click.command("run", short_help="A/B-test a selection, or named scenarios, base against head.")
+@click.argument("what", nargs=-1, metavar="[SELECTION.json | SCENARIO...]")
+@click.option("--base", help="The revision to compare with. [default: the selection's, or where head left the main branch]")
+@click.option("--head", help="The revision under test. [default: the selection's, or the work tree]")
+@click.option("--budget", help="Start no further scenario once this much machine time is spent: 60s, 30m.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of launches.")
+@click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 4 where a metric that decides stays inconclusive.")
+@output.project_options
+@output.format_options
+def command(
+    what: tuple[str, ...],
+    base: str | None,
+    head: str | None,
+    budget: str | None,
+    seed: int,
+    fail_on_inconclusive: bool,
+    repo: Path,
+    config_path: Path | None,
+    style: str,
+    output_path: Path | None,
+) -> None:
+    """A/B-test scenarios: base against head, in interleaved launches on this host.
+
+    Name scenarios, or give the file that `tithe select --output` wrote. Every launch is a fresh process in a
+    git worktree of its revision; a difference is reported only after a second, independent run confirmed it.
+    """
+    with Project(repo, config_path) as project:
+        budget_s = one_budget(budget)
+        if len(what) == 1 and what[0].endswith(".json"):
+            selection = load_selection(Path(what[0]))
+            names = [candidate.scenario for candidate in selection.selected]
+            base_sha, head_sha = project.revisions(base or selection.base, head or selection.head)
+            scenarios = project.scenarios(names) if names else []
+            picked: Picked = "chosen"
+            selection_id = selection.id
+        else:
+            base_sha, head_sha = project.revisions(base, head)
+            scenarios = project.scenarios(what)
+            picked, selection_id = "asked", ""
+        report = execute(
+            project,
+            scenarios,
+            base_sha,
+            head_sha,
+            kind="run",
+            picked=picked,
+            source="ab",
+            seed=seed,
+            selection=selection_id,
+            budget_s=budget_s,
+        )
+        output.emit(report, style, output_path, lambda style: report_text(report, scenarios, style))
+        raise click.exceptions.Exit(exit_code(report, scenarios, fail_on_inconclusive=fail_on_inconclusive))
+
+
+def one_budget(budget: str | None) -> float | None:
+    from tithe.data.units import parse_budget
+
+    if budget is None:
+        return None
+    seconds = parse_budget(budget)
+    if set(seconds) != {"cpu"}:
+        raise UsageError("one machine time is expected here, not one per resource", where=f"--budget {budget}", mend="write it as 30m")
+    return seconds["cpu"]

@@ -1,0 +1,108 @@
+"""`tithe select`: the scenarios that are worth running for a change."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from tithe import output
+from tithe.data.records import Candidate, Selection
+from tithe.data.units import parse_budget
+from tithe.wiring import Project
+
+
+def choose(project: Project, *, budget: str, base: str | None, head: str | None, seed: int, tier: str) -> Selection:
+    """The selection for base..head; recorded in the store."""
+    from tithe.selector.select import select
+
+    seconds = parse_budget(budget)
+    base_sha, head_sha = project.revisions(base, head)
+    change = project.repo.change(head_sha, base_sha)
+    missing = project.unavailable(project.config.scenarios)
+    selection = select(
+        project.history,
+        project.config,
+        change,
+        project.graph(change),
+        project.model(),
+        budget=seconds,
+        seed=seed,
+        now=project.known_at(change),
+        base=base_sha,
+        head=head_sha,
+        tier=tier,
+        unavailable=missing,
+    )
+    project.store.add_selection(selection, time.time())
+    return selection
+
+
+def selection_text(selection: Selection, style: str) -> str:
+    """The selection as a table with its reasons, and what was left out."""
+    diff = selection.diff
+    spent = sum(sum(candidate.cost.values()) for candidate in selection.selected)
+    total = spent + sum(sum(candidate.cost.values()) for candidate in selection.rest)
+    lines = [
+        f"{output.short(selection.base)}..{output.short(selection.head)}: {diff.files} files, "
+        f"+{diff.added} −{diff.deleted}; ranked by {_ranked_by(selection.model)}",
+    ]
+    if selection.selected:
+        rows = [_row(candidate) for candidate in selection.selected]
+        lines += ["", output.table(("rank", "scenario", "chance", "cost", "why"), rows, style), ""]
+    lines.append(
+        f"selected {len(selection.selected)} of {len(selection.selected) + len(selection.rest)} scenarios: "
+        f"about {output.duration(spent)} of {output.duration(total)} that all of them would take"
+    )
+    if selection.rest:
+        lines.append(
+            "left out: "
+            + ", ".join(f"{output.name(c.scenario)} ({output.percent(c.probability)}, {c.picked})" for c in selection.rest)
+        )
+    return "\n".join(lines) + output.warnings_text(selection.warnings)
+
+
+def _ranked_by(model: str) -> str:
+    return "the prior (no model yet)" if model == "prior" else f"model {output.name(model)}"
+
+
+def _row(candidate: Candidate) -> tuple[object, ...]:
+    cost = "+".join(
+        output.duration(seconds) if resource == "cpu" else f"{output.duration(seconds)} {output.name(resource)}"
+        for resource, seconds in candidate.cost.items()
+    )
+    reasons = "; ".join(output.name(reason, 120) for reason in candidate.reasons)
+    return candidate.rank, output.name(candidate.scenario), output.percent(candidate.probability), cost, reasons
+
+
+BUDGET_HELP = "Machine time for the whole decision, both arms: 60s, 30m, 1h30m, or cpu=2h,gpu=20m."
+
+
+@click.command("select", short_help="Choose the scenarios that are worth running for a change.")
+@click.option("--budget", required=True, help=BUDGET_HELP)
+@click.option("--base", help="The revision to compare with. [default: where head left the main branch]")
+@click.option("--head", help="The revision under test. [default: the work tree, uncommitted changes included]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
+@click.option("--tier", type=click.Choice(["change", "release"]), default="change", show_default=True, help="release takes the scenarios of both tiers.")
+@output.project_options
+@output.format_options
+def command(
+    budget: str,
+    base: str | None,
+    head: str | None,
+    seed: int,
+    tier: str,
+    repo: Path,
+    config_path: Path | None,
+    style: str,
+    output_path: Path | None,
+) -> None:
+    """Choose the scenarios that are worth running for a change, within a budget of machine time.
+
+    Each is ranked by the chance that the change makes it slower or breaks it, against what finding out
+    costs. With an empty store the documented prior serves: distance in the import graph and cost.
+    """
+    with Project(repo, config_path) as project:
+        selection = choose(project, budget=budget, base=base, head=head, seed=seed, tier=tier)
+        output.emit(selection, style, output_path, lambda style: selection_text(selection, style))

@@ -1,0 +1,65 @@
+"""`tithe status`: what the store knows, and what is missing."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from tithe import output
+from tithe.data.records import FAILING
+from tithe.wiring import Project
+
+
+@click.command("status", short_help="Show what the store knows and what is missing.")
+@output.project_options
+@output.format_options
+def command(repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
+    """Show what the store knows: history, outcomes by verdict, models, machine time; and what to do next."""
+    with Project(repo, config_path) as project:
+        store = project.store
+        counts = store.counts()
+        outcomes = store.outcomes()
+        verdicts = Counter(outcome.verdict for outcome in outcomes)
+        faulty = {outcome.change for outcome in outcomes if outcome.verdict in FAILING}
+        promoted = store.promoted()
+        last = store.last_change()
+        measured = store.launch_seconds()
+        next_steps = []
+        if not counts["changes"]:
+            next_steps.append("`tithe ingest git` reads the history of the main branch")
+        if not outcomes:
+            next_steps.append("`tithe check --budget 5m` measures a first change; `tithe ingest spool` takes what others measured")
+        elif promoted is None:
+            next_steps.append("`tithe train` trains a model; until then the prior ranks")
+        document = {
+            "schema": 1,
+            "id": f"status-{int(time.time())}",
+            "store": str(store.path),
+            "counts": counts,
+            "verdicts": dict(verdicts),
+            "faulty_changes": len(faulty),
+            "model": promoted,
+            "last_change": last.sha if last else None,
+            "scenarios": len(project.config.scenarios),
+            "measured_scenarios": len(measured),
+            "next": next_steps,
+        }
+
+        def text(style: str) -> str:
+            rows = [
+                ("history", f"{counts['changes']} changes" + (f", the last {output.short(last.sha)} {output.name(last.subject)}" if last else "")),
+                ("scenarios", f"{len(project.config.scenarios)}, {len(measured)} of them measured"),
+                ("launches", f"{counts['launches']} in {counts['runs']} runs"),
+                ("outcomes", ", ".join(f"{n} {v}" for v, n in verdicts.most_common()) or "none"),
+                ("faulty changes", str(len(faulty))),
+                ("model", output.name(promoted) if promoted else "none: the prior ranks"),
+                ("store", str(store.path)),
+            ]
+            lines = [output.table(("what", "state"), rows, style)]
+            lines += [f"next: {step}" for step in next_steps]
+            return "\n".join(lines)
+
+        output.emit(document, style, output_path, text)

@@ -1,0 +1,69 @@
+"""`tithe sweep`: the broad set between two releases, to find what slipped through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tithe import output
+from tithe.commands.run import one_budget, execute, exit_code, report_text
+from tithe.data.records import FAILING
+from tithe.wiring import Project
+
+
+@click.command("sweep", short_help="A/B-test every scenario between two releases.")
+@click.option("--base", required=True, help="The earlier release.")
+@click.option("--head", required=True, help="The later release.")
+@click.option("--budget", help="Start no further scenario once this much machine time is spent: 30m, 2h.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of launches.")
+@click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 4 where a metric that decides stays inconclusive.")
+@output.project_options
+@output.format_options
+def command(
+    base: str,
+    head: str,
+    budget: str | None,
+    seed: int,
+    fail_on_inconclusive: bool,
+    repo: Path,
+    config_path: Path | None,
+    style: str,
+    output_path: Path | None,
+) -> None:
+    """A/B-test every scenario, of both tiers, between two releases.
+
+    What regressed can be handed to `tithe bisect`, which names the change; the commands are printed.
+    """
+    with Project(repo, config_path) as project:
+        base_sha, head_sha = project.revisions(base, head)
+        scenarios = project.scenarios(())
+        report = execute(
+            project,
+            scenarios,
+            base_sha,
+            head_sha,
+            kind="sweep",
+            picked="swept",
+            source="sweep",
+            seed=seed,
+            budget_s=one_budget(budget),
+        )
+
+        def text(style: str) -> str:
+            import shlex
+
+            lines = [report_text(report, scenarios, style)]
+            gates = {scenario.name: scenario.gate for scenario in scenarios}
+            found = [v for v in report.verdicts if v.verdict in FAILING and v.metric in gates[v.scenario]]
+            if found:
+                lines.append("\nto name the change behind each:")
+                lines += [
+                    f"  tithe bisect {shlex.quote(output.name(v.scenario))} --metric {shlex.quote(v.metric)} "
+                    f"--good {shlex.quote(output.name(base))} --bad {shlex.quote(output.name(head))}"
+                    for v in found
+                ]
+            return "\n".join(lines)
+
+        output.emit(report, style, output_path, text)
+        raise click.exceptions.Exit(exit_code(report, scenarios, fail_on_inconclusive=fail_on_inconclusive))

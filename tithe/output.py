@@ -1,0 +1,157 @@
+"""How results are shown: a short table for people, JSON and Markdown for machines, the same options everywhere.
+
+Whatever came from outside (names, subjects, notes) passes through `safe_line` here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tithe.data.text import safe_line
+from tithe.data.units import format_duration
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FORMATS = ("text", "json", "markdown")
+
+
+def format_options(command: F) -> F:
+    """Adds `--format` and `--output`."""
+    command = click.option(
+        "--format",
+        "style",
+        type=click.Choice(FORMATS),
+        default="text",
+        show_default=True,
+        help="How to print the result.",
+    )(command)
+    return click.option(
+        "--output",
+        "output_path",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Write the result as JSON to this file too, for the next command or another machine.",
+    )(command)
+
+
+def project_options(command: F) -> F:
+    """Adds `--repo` and `--config`."""
+    command = click.option(
+        "--config",
+        "config_path",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="The configuration to use instead of tithe.toml at the root of the work tree.",
+    )(command)
+    return click.option(
+        "--repo",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path(),
+        help="A folder in the repository to work on. [default: the current folder]",
+    )(command)
+
+
+def emit(record: object, style: str, output: Path | None, text: Callable[[str], str]) -> None:
+    """Prints `record`: JSON as it is, or what `text(style)` makes of it; and writes `output` if asked."""
+    from tithe.data.codec import to_json
+
+    if output is not None:
+        write_file(output, to_json(record, indent=2) + "\n")
+    click.echo(to_json(record, indent=2) if style == "json" else text(style))
+
+
+def write_file(path: Path, content: str) -> None:
+    """Writes `content` under a new name and swaps it in, so that nobody ever reads half of it."""
+    import os
+    import tempfile
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(content)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[object]], style: str) -> str:
+    """A table of already safe cells; numbers come as text, formatted."""
+    from tabulate import tabulate
+
+    if style == "markdown":
+        escaped = [[_markdown(str(cell)) for cell in row] for row in rows]
+        return tabulate(escaped, headers, tablefmt="github", disable_numparse=True)
+    return tabulate(rows, headers, tablefmt="simple", disable_numparse=True)
+
+
+def _markdown(cell: str) -> str:
+    for char in "\\`*_{}[]<>|#!&@":
+        cell = cell.replace(char, f"&#{ord(char)};")
+    return cell
+
+
+def percent(share: float | None, *, signed: bool = False, digits: int = 1) -> str:
+    """A share as per cent; a dash where there is none."""
+    if share is None:
+        return "–"
+    return f"{share * 100:+.{digits}f} %" if signed else f"{share * 100:.{digits}f} %"
+
+
+def ratio_words(ratio: float | None, low: float | None, high: float | None) -> str:
+    """`+12.3 % (+9.8 … +14.9)` from a ratio head over base and its interval."""
+    if ratio is None:
+        return "–"
+    middle = percent(ratio - 1, signed=True)
+    if low is None or high is None:
+        return middle
+    return f"{middle} ({(low - 1) * 100:+.1f} … {(high - 1) * 100:+.1f})"
+
+
+def name(text: str, limit: int = 60) -> str:
+    """A name or subject from outside, safe to show."""
+    return safe_line(text, limit=limit)
+
+
+def short(revision: str) -> str:
+    """The first ten characters of an object id; other names as they are."""
+    return revision[:10] if len(revision) == 40 else name(revision)
+
+
+def duration(seconds: float) -> str:
+    """`1m20s`, as in the configuration."""
+    return format_duration(seconds)
+
+
+def warnings_text(warnings: Sequence[str]) -> str:
+    """Each warning on a line of its own, or nothing."""
+    return "".join(f"\nwarning: {safe_line(warning, limit=400)}" for warning in warnings)
+
+
+class Progress:
+    """Says on a terminal's standard error what is going on; silent everywhere else."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+
+    def __call__(self, line: str) -> None:
+        if self._live:
+            width = max(20, _terminal_width() - 1)
+            sys.stderr.write("\r\x1b[K" + safe_line(line, limit=width))
+            sys.stderr.flush()
+
+    def done(self) -> None:
+        """Clears the line."""
+        if self._live:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _terminal_width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns

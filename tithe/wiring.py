@@ -1,0 +1,163 @@
+"""Puts the rooms together for one repository: the only module that knows where everything of it lies.
+
+Everything is made when it is first asked for, so that a command pays for nothing that it does not use.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tithe.data import config as configuration
+from tithe.data import paths
+from tithe.data.config import Config
+from tithe.data.errors import UsageError
+from tithe.data.git import GitRepo
+from tithe.data.records import Change, RunId, Scenario, ScenarioName, Sha
+
+if TYPE_CHECKING:
+    from tithe.data.graph import ScenarioGraph
+    from tithe.data.store import Store
+    from tithe.runner.local import LocalExecutor
+    from tithe.selector.history import History
+    from tithe.selector.model import Model
+
+
+class Project(AbstractContextManager["Project"]):
+    """A repository with its configuration, store, model and executor."""
+
+    def __init__(self, start: Path, config_path: Path | None = None) -> None:
+        self._start = start
+        self._config_path = config_path
+        self._closers: list[Callable[[], None]] = []
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while self._closers:
+            self._closers.pop()()
+
+    @cached_property
+    def repo(self) -> GitRepo:
+        """The git repository that the start folder lies in."""
+        return GitRepo.open(self._start)
+
+    @cached_property
+    def config(self) -> Config:
+        """tithe.toml from the work tree, never from a revision under test."""
+        return configuration.load(self.repo.root, self._config_path)
+
+    @cached_property
+    def home(self) -> Path:
+        """`.tithe/`, where the store, the models and the caches live."""
+        return paths.home(self.repo.root)
+
+    @cached_property
+    def store(self) -> Store:
+        """The store, made if there is none."""
+        from tithe.data.store import Store
+
+        store = Store.open(paths.store_path(self.repo.root))
+        self._closers.append(store.close)
+        return store
+
+    @cached_property
+    def executor(self) -> LocalExecutor:
+        """Runs launches on this host."""
+        from tithe.runner.local import LocalExecutor
+
+        executor = LocalExecutor(self.config, self.repo, paths.cache_dir(self.repo.root))
+        self._closers.append(executor.close)
+        return executor
+
+    @cached_property
+    def history(self) -> History:
+        """What the store knows."""
+        from tithe.selector.history import History
+
+        return History(
+            changes=tuple(self.store.changes()),
+            outcomes=tuple(self.store.outcomes()),
+            launch_seconds=self.store.launch_seconds(),
+        )
+
+    def graph(self, change: Change) -> ScenarioGraph:
+        """Which scenario reaches which file, as the revision of `change` has it."""
+        from tithe.data import graph
+
+        return graph.build(self.repo, change.sha, self.config, paths.cache_dir(self.repo.root))
+
+    def model(self) -> Model | None:
+        """The promoted model; None where the prior serves."""
+        version = self.store.promoted()
+        if version is None:
+            return None
+        from tithe.selector.model import Model
+
+        return Model.load(paths.models_dir(self.repo.root) / version)
+
+    def main_branch(self) -> Sha:
+        """The tip of the main branch: local, or as the remote has it."""
+        for name in (self.config.main, f"origin/{self.config.main}"):
+            try:
+                return self.repo.resolve(name)
+            except UsageError:
+                continue
+        raise UsageError(
+            f"there is no branch {self.config.main!r}",
+            where=f"{self.config.path.name}: [tithe] main",
+            mend="name the branch whose first-parent history counts",
+        )
+
+    def revisions(self, base: str | None, head: str | None) -> tuple[Sha, Sha]:
+        """Base and head as commits.
+
+        Head: as named, else the work tree with its uncommitted changes. Base: as named, else where head left
+        the main branch; for a commit on the main branch its first parent.
+        """
+        if head is not None:
+            tip = self.repo.resolve(head)
+        else:
+            tip = self.repo.snapshot_worktree()
+        if base is not None:
+            return self.repo.resolve(base), tip
+        fork = self.repo.merge_base(self.main_branch(), tip)
+        return (fork, tip) if fork != tip else (self.repo.change(tip).parent, tip)
+
+    def scenarios(self, names: Iterable[str], tier: str | None = None) -> list[Scenario]:
+        """The named scenarios in that order; all of the tier (or all) where none is named."""
+        chosen = [self.config.scenario(name) for name in names]
+        if chosen:
+            return list({scenario.name: scenario for scenario in chosen}.values())
+        if not self.config.scenarios:
+            raise UsageError("no scenario is defined", where=str(self.config.path), mend="add a [[scenario]] table")
+        return [s for s in self.config.scenarios if tier is None or s.tier == tier]
+
+    def known_at(self, head: Change) -> float:
+        """The moment that features are built for: after all that the store holds, and not before `head`.
+
+        It comes from the records and not from the clock, so that the same store and diff give the same
+        selection.
+        """
+        outcomes = self.history.outcomes
+        latest = max((outcome.known_at for outcome in outcomes), default=0.0)
+        changes = self.history.changes
+        return max(latest, changes[-1].time if changes else 0.0, head.time) + 1.0
+
+    def unavailable(self, scenarios: Iterable[Scenario]) -> dict[ScenarioName, str]:
+        """Scenarios that this machine cannot run, with the reason."""
+        from tithe.runner.arms import missing_modules
+
+        return missing_modules(scenarios, self.config)
+
+
+def new_run_id() -> RunId:
+    """Sorts by time, and no two machines draw the same."""
+    return RunId(f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:8]}")
+
