@@ -1,0 +1,163 @@
+"""The decision rule on simulated blocks, vectorised over paths: where the bounds and the stated rates come
+from.
+
+It calls the functions of `tithe.runner.stats` that the engine calls, on arrays, so a change of the rule is a
+change of what is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tithe.data.records import Launch, LaunchId, MetricName, RunId, Scenario, Sha
+from tithe.runner import bounds, stats
+from tithe.runner.stats import Floats
+
+if TYPE_CHECKING:
+    from tithe.data.config import DecisionPolicy
+    from tithe.data.noise import Noise
+
+
+def running_maximum(paths: int, d0: int, rng: np.random.Generator) -> Floats:
+    """Scaled maxima of |z| under no effect: (paths, MOST - FEWEST + 1), a column for each maximal number of
+    blocks."""
+    from scipy.special import fdtrc
+
+    total = np.zeros(paths)
+    squares = np.zeros(paths)
+    history = rng.chisquare(d0, paths) / d0 if d0 else np.ones(paths)
+    top = np.zeros(paths)
+    columns = []
+    grids: dict[int, tuple[Floats, Floats]] = {}
+    for n in range(1, bounds.MOST + 1):
+        draw = rng.standard_normal(paths)
+        total += draw
+        squares += draw * draw
+        if n >= bounds.first_look(d0):
+            d = n - 1
+            today = np.maximum((squares - total * total / n) / d, 0)
+            variance, df = today, np.full(paths, d)
+            if d0:
+                misfit = fdtrc(d, d0, today / history) < stats.MISFIT
+                variance = np.where(misfit, today, (d0 * history + d * today) / (d0 + d))
+                df = np.where(misfit, d, d0 + d)
+            t = np.abs(total) / np.sqrt(np.maximum(variance * n, 1e-300))
+            z = np.empty(paths)
+            for one in np.unique(df):
+                if one not in grids:
+                    ts = np.sinh(np.linspace(0, np.arcsinh(1e6), 6000))
+                    grids[one] = ts, stats.z_of_t(ts, float(one))
+                rows = df == one
+                z[rows] = np.interp(t[rows], *grids[one])
+            top = np.maximum(top, z * n ** (0.5 - bounds.SHAPE))
+        if n >= bounds.FEWEST:
+            columns.append(top.copy())
+    return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What became of many comparisons of the same effect; arrays have one entry for each."""
+
+    verdict: NDArray[np.int8]
+    """+1 head larger, -1 head smaller (both confirmed), 0 same, 2 inconclusive."""
+    candidate: NDArray[np.int8]
+    """What the first stage said alone: +1, -1, 0 or 2."""
+    blocks: NDArray[np.int64]
+    """First stage and confirmation."""
+    mean: Floats
+    """Log effect of the confirmation, NaN where there was none."""
+    half: Floats
+    """Half-width of its interval."""
+
+    def rate(self, *verdicts: int) -> float:
+        return float(np.isin(self.verdict, verdicts).mean())
+
+
+def decide(first: Floats, confirm: Floats, policy: DecisionPolicy, noise: Noise | None) -> Simulated:
+    """The whole rule on block statistics: (paths, max_blocks) for the first stage and for the
+    confirmation."""
+    paths, most = first.shape
+    d0 = stats.prior_df(noise)
+    alpha = stats.stage_alpha(policy)
+    candidate = np.full(paths, 2, dtype=np.int8)
+    used = np.full(paths, most, dtype=np.int64)
+    plan = np.zeros(paths, dtype=np.int64)
+    open_ = np.ones(paths, dtype=bool)
+    for n in range(bounds.first_look(d0), most + 1):
+        rows = np.flatnonzero(open_)
+        if not rows.size:
+            break
+        block = first[rows, :n]
+        look = stats.look(n, block.mean(1), block.var(1, ddof=1), policy, noise, alpha=alpha)
+        found = look.significant & look.relevant
+        same = look.same & ~found
+        sign = np.where(block.mean(1) > 0, 1, -1)
+        done = found | same
+        candidate[rows[done]] = np.where(found, sign, 0)[done]
+        used[rows[done]] = n
+        for row, mean, sd in zip(rows[found], block.mean(1)[found], look.sd[found], strict=True):
+            plan[row] = stats.planned(abs(mean), sd, policy, noise, alpha=alpha)
+        open_[rows[done]] = False
+    verdict = candidate.copy()
+    mean, half = np.full(paths, np.nan), np.full(paths, np.nan)
+    pending = np.abs(candidate) == 1
+    verdict[pending] = 2
+    for n in range(2, most + 1):
+        rows = np.flatnonzero(pending & (plan <= n))
+        if not rows.size:
+            continue
+        block = confirm[rows, :n]
+        look = stats.confirm_look(
+            n, block.mean(1), block.var(1, ddof=1), candidate[rows], policy, noise, alpha=alpha
+        )
+        found = look.significant & look.relevant
+        same = look.same & ~found
+        done = found | same | (n == most)
+        verdict[rows[found]] = candidate[rows[found]]
+        verdict[rows[same]] = 0
+        used[rows[done]] += n
+        mean[rows[done]] = block.mean(1)[done]
+        half[rows[done]] = look.half[done]
+        pending[rows[done]] = False
+    return Simulated(verdict, candidate, used, mean, half)
+
+
+def launches(
+    sha: Sha,
+    scenario: Scenario,
+    values: Mapping[MetricName, Sequence[float]],
+    *,
+    seconds: float = 1.0,
+    failed: str = "",
+) -> list[Launch]:
+    """Made-up launches of a revision for a `RecordedExecutor`, one for each value.
+
+    With `failed` all end with exit code 1 and that note, without values.
+    """
+    count = max((len(some) for some in values.values()), default=1)
+    return [
+        Launch(
+            LaunchId(f"{sha}-{scenario.name}-{index}"),
+            RunId("simulated"),
+            scenario.name,
+            "head",
+            sha,
+            "record",
+            index // 4,
+            index % 4,
+            "a" if index % 2 else "b",
+            float(index),
+            seconds,
+            "failed" if failed else "ok",
+            1 if failed else 0,
+            {} if failed else {name: some[index] for name, some in values.items()},
+            note=failed,
+        )
+        for index in range(count)
+    ]

@@ -1,0 +1,249 @@
+"""What a handful of blocks says about the ratio of two arms: the moderated t and everything read off it.
+
+One process launch is the sampling unit, one block of four launches gives one number: the mean log value of
+the head's launches minus that of the base's. Few blocks mean few degrees of freedom, and few degrees of
+freedom are what makes a t-test need many blocks; a scenario's history knows its noise far better than two
+blocks do. So today's variance is shrunk towards the history's (Smyth 2004, limma), which counts for at most
+eight degrees of freedom, because noise differs from day to day; where today's variance is too large for
+it, the history is dropped. It is never dropped for being too large: that errs to the safe side.
+
+All functions take arrays or scalars: the engine and the simulations that check it run the same code.
+Everything is on the scale of natural logarithms until a verdict is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tithe.runner.bounds import PRIOR_DFS, bound, first_look
+
+if TYPE_CHECKING:
+    from tithe.data.config import DecisionPolicy
+    from tithe.data.noise import Noise
+    from tithe.data.records import ArmName, Launch, MetricName
+
+Floats = NDArray[np.float64]
+
+MAX_PRIOR_DF = 8
+MISFIT = 0.05
+"""Today's variance is held against the history when its F-test says less than this (upper tail)."""
+MIN_SD = 1e-4
+"""No host resolves less than a hundredth of a percent; keeps a constant metric from dividing by nothing."""
+SAME_ALPHA = 0.10
+"""Level of the repeated interval that must lie inside ± the wanted effect: an effect just as large as wanted
+is called `same` in at most half of this share of runs."""
+INTERVAL_ALPHA = 0.05
+"""Level of the interval of a confirmation."""
+NOISE_FACTOR = 1.0
+"""k in threshold = max(floor, k × noise)."""
+SHRINK = 0.75
+"""Part of the first stage's estimate that a confirmation is planned for: it is inflated, for it stopped the
+stage."""
+PLAN_POWER = 0.9
+"""Chance that a confirmation of that effect ends at its first look."""
+POWER = 0.8
+"""Of the effect that a verdict calls detectable."""
+
+_CONFIRM_Z = -NormalDist().inv_cdf(INTERVAL_ALPHA / 2)
+
+
+def stage_alpha(policy: DecisionPolicy, gates: int = 1) -> float:
+    """Error level of each of the two stages, two-sided, for one of `gates` deciding metrics.
+
+    Two independent stages of level a let a false alarm through with a², so a = sqrt(alarms allowed /
+    decisions).
+    """
+    level = math.sqrt(policy.false_alarms_per_week / policy.decisions_per_week)
+    return min(max(level, 1e-9), 0.5) / max(gates, 1)
+
+
+def prior_df(noise: Noise | None) -> int:
+    """Degrees of freedom that a history counts for: one of `bounds.PRIOR_DFS`, rounded down."""
+    if noise is None or not math.isfinite(noise.sd) or noise.sd < 0:
+        return 0
+    have = min(noise.df, MAX_PRIOR_DF)
+    return max(d0 for d0 in PRIOR_DFS if d0 <= max(have, 0))
+
+
+def usable(value: float | None) -> bool:
+    """Whether a value has a logarithm."""
+    return value is not None and math.isfinite(value) and value > 0
+
+
+def block_statistic(launches: Iterable[Launch], metric: MetricName) -> float | None:
+    """Mean log value of head minus mean log value of base in one block; None where an arm has no value.
+
+    Only launches that ended well count; values that have no logarithm are treated as not there.
+    """
+    logs: dict[ArmName, list[float]] = {"base": [], "head": []}
+    for launch in launches:
+        value = launch.values.get(metric)
+        if launch.status == "ok" and value is not None and usable(value):
+            logs[launch.arm].append(math.log(value))
+    if not logs["base"] or not logs["head"]:
+        return None
+    return math.fsum(logs["head"]) / len(logs["head"]) - math.fsum(logs["base"]) / len(logs["base"])
+
+
+def moments(values: Sequence[float]) -> tuple[int, float, float]:
+    """Number, mean and unbiased variance (0 for a single value)."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1) if n > 1 else 0.0
+    return n, mean, variance
+
+
+def moderated(n: int, variance: ArrayLike, noise: Noise | None) -> tuple[Floats, Floats]:
+    """Standard deviation of one block and its degrees of freedom, after `n` blocks of that variance."""
+    from scipy.special import fdtrc
+
+    today = np.asarray(variance, dtype=np.float64)
+    d0 = prior_df(noise)
+    d = n - 1
+    if noise is None or d0 == 0:
+        return np.maximum(np.sqrt(today), MIN_SD), np.full_like(today, d)
+    history = np.float64(max(noise.sd, MIN_SD) ** 2)
+    pooled = (d0 * history + d * today) / (d0 + d)
+    df = np.full_like(today, d0 + d)
+    if d > 0:
+        misfit = fdtrc(d, max(noise.df, d0), today / history) < MISFIT
+        pooled = np.where(misfit, today, pooled)
+        df = np.where(misfit, float(d), df)
+    return np.maximum(np.sqrt(pooled), MIN_SD), df
+
+
+def z_of_t(t: ArrayLike, df: ArrayLike) -> Floats:
+    """Normal equivalent: the z that is as rare as this t (signed)."""
+    from scipy.special import ndtri, stdtr
+
+    t_ = np.asarray(t, dtype=np.float64)
+    tail = np.maximum(stdtr(np.asarray(df, dtype=np.float64), -np.abs(t_)), 1e-300)
+    return np.asarray(-np.sign(t_) * ndtri(tail), dtype=np.float64)
+
+
+def t_of_z(z: float, df: ArrayLike) -> Floats:
+    """The t that is as rare as this z."""
+    from scipy.special import ndtr, stdtrit
+
+    return np.asarray(-stdtrit(np.asarray(df, dtype=np.float64), ndtr(-abs(z))), dtype=np.float64)
+
+
+def two_sided_p(z: ArrayLike) -> Floats:
+    from scipy.special import ndtr
+
+    return np.asarray(2 * ndtr(-np.abs(np.asarray(z, dtype=np.float64))), dtype=np.float64)
+
+
+def half_width(n: int, sd: ArrayLike, df: ArrayLike, z: float) -> Floats:
+    """Half the interval around the mean of `n` blocks whose ends are `z` normal-equivalent errors away."""
+    return np.asarray(t_of_z(z, df) * np.asarray(sd) / math.sqrt(n), dtype=np.float64)
+
+
+def threshold_log(policy: DecisionPolicy, noise_sd: ArrayLike) -> Floats:
+    """Dynamic threshold max(floor, k × noise) as a log ratio."""
+    return np.maximum(math.log1p(policy.floor), NOISE_FACTOR * np.asarray(noise_sd, dtype=np.float64))
+
+
+def detectable_log(n: int, sd: float, df: float, *, alpha: float, max_blocks: int, d0: int) -> float:
+    """Smallest log ratio that `n` blocks of this noise show with 80 % power, as two quantiles of t."""
+    from scipy.special import stdtrit
+
+    needed = float(t_of_z(bound(max(n, first_look(d0)), max_blocks, alpha, d0), df))
+    return float((needed + stdtrit(df, POWER)) * sd / math.sqrt(n))
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one look at `n` blocks says; arrays where arrays came in."""
+
+    sd: Floats
+    df: Floats
+    z: Floats
+    """Normal equivalent of the moderated t, signed."""
+    half: Floats
+    """Half-width of the interval that `same` is judged by, on the log scale."""
+    significant: NDArray[np.bool_]
+    relevant: NDArray[np.bool_]
+    """The estimate reaches the threshold."""
+    same: NDArray[np.bool_]
+    """The interval lies inside ± the wanted effect."""
+
+
+def look(
+    n: int, mean: ArrayLike, variance: ArrayLike, policy: DecisionPolicy, noise: Noise | None, *, alpha: float
+) -> Look:
+    """The first stage after `n` blocks: two-sided, its interval repeated (valid whenever the stage stops)."""
+    d0 = prior_df(noise)
+    mean_ = np.asarray(mean, dtype=np.float64)
+    sd, df = moderated(n, variance, noise)
+    z = z_of_t(mean_ / (sd / math.sqrt(n)), df)
+    half = half_width(n, sd, df, bound(n, policy.max_blocks, SAME_ALPHA, d0))
+    return Look(
+        sd,
+        df,
+        z,
+        half,
+        np.abs(z) >= bound(n, policy.max_blocks, alpha, d0),
+        np.abs(mean_) >= threshold_log(policy, noise_sd(sd, noise)),
+        np.abs(mean_) + half <= math.log1p(policy.wanted_effect),
+    )
+
+
+def confirm_look(
+    n: int,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    sign: ArrayLike,
+    policy: DecisionPolicy,
+    noise: Noise | None,
+    *,
+    alpha: float,
+) -> Look:
+    """The confirmation after `n` fresh blocks: one-sided in the direction `sign` (±1), looked at from the
+    planned
+    number of blocks on. Its interval is the plain one of INTERVAL_ALPHA."""
+    d0 = prior_df(noise)
+    towards = np.asarray(mean, dtype=np.float64) * np.asarray(sign)
+    sd, df = moderated(n, variance, noise)
+    z = z_of_t(towards / (sd / math.sqrt(n)), df)
+    half = half_width(n, sd, df, _CONFIRM_Z)
+    return Look(
+        sd,
+        df,
+        z,
+        half,
+        z >= bound(n, policy.max_blocks, min(2 * alpha, 0.99), d0),
+        towards >= threshold_log(policy, noise_sd(sd, noise)),
+        np.abs(towards) + half <= math.log1p(policy.wanted_effect),
+    )
+
+
+def noise_sd(sd: ArrayLike, noise: Noise | None) -> Floats:
+    """The noise that the threshold is taken from: the history's where there is one, otherwise today's."""
+    sd_ = np.asarray(sd, dtype=np.float64)
+    return np.full_like(sd_, noise.sd) if noise is not None and prior_df(noise) else sd_
+
+
+def planned(estimate: float, sd: float, policy: DecisionPolicy, noise: Noise | None, *, alpha: float) -> int:
+    """Blocks after which a confirmation is first looked at.
+
+    `estimate` is the first stage's, as a positive log effect. The plan is for SHRINK of it, but for no less
+    than the threshold. Seldom looking again (one first look in ten) keeps the estimate unbiased in practice.
+    """
+    from scipy.special import stdtrit
+
+    d0 = prior_df(noise)
+    effect = max(SHRINK * estimate, float(threshold_log(policy, noise_sd(sd, noise))))
+    for n in range(first_look(d0), policy.max_blocks):
+        df = d0 + n - 1
+        z = bound(n, policy.max_blocks, min(2 * alpha, 0.99), d0)
+        if (float(t_of_z(z, df)) + float(stdtrit(df, PLAN_POWER))) * sd / math.sqrt(n) <= effect:
+            return n
+    return policy.max_blocks
