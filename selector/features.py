@@ -1,0 +1,399 @@
+"""One builder of features, for training and for `select` alike, from the state as of a moment.
+
+`State` walks forward through the outcomes and never looks at one that was not yet known. Time is counted in
+measured changes rather than in days: a project that rests for a month has forgotten nothing. Every rate is
+shrunk towards the rate of all, so that one event in two trials is not a chance of one half.
+
+Rows are made for all scenarios of one change at once; nothing here loops over scenarios.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tithe.data.graph import ScenarioGraph
+from tithe.data.records import Change, FileEdit, Outcome, Scenario, ScenarioName, Sha
+from tithe.selector.cost import launch_estimates
+from tithe.selector.history import History, Pair, in_order, usable
+from tithe.selector.paths import kind_of
+from tithe.selector.text import TextIndex, tokens
+
+FEATURES: tuple[str, ...] = (
+    # of the change
+    "lines",
+    "files",
+    "folders",
+    "code_share",
+    "config_edit",
+    "dependency_edit",
+    "author_lift",
+    "speed_words",
+    "file_lift",
+    # of the scenario
+    "rate_5",
+    "rate_20",
+    "rate_80",
+    "since_failure",
+    "measured",
+    "launch_seconds",
+    "noise",
+    # of the pair
+    "distance",
+    "proximity",
+    "proximity_sum",
+    "proximity_share",
+    "closure_share",
+    "entry_share",
+    "rarity",
+    "co_file",
+    "co_folder",
+    "text",
+    "text_share",
+)
+"""Columns of a row, in order."""
+
+MONOTONE: dict[str, int] = {
+    "rate_5": 1,
+    "rate_20": 1,
+    "rate_80": 1,
+    "distance": -1,
+    "proximity": 1,
+    "proximity_sum": 1,
+    "proximity_share": 1,
+    "entry_share": 1,
+    "rarity": 1,
+    "co_file": 1,
+    "co_folder": 1,
+    "file_lift": 1,
+    "author_lift": 1,
+    "text": 1,
+    "text_share": 1,
+    "dependency_edit": 1,
+}
+"""Directions that are known to be true; the model may not learn their reverse from a handful of events."""
+
+HALF_LIVES = (5.0, 20.0, 80.0)
+"""Of the scenario's own rate, in measured changes."""
+CO_HALF_LIFE = 60.0
+"""Of what touched files and folders did, in measured changes."""
+BASE_RATE = 0.03
+"""Chance that a change makes a scenario fail before anything is known."""
+BASE_STRENGTH = 30.0
+RATE_STRENGTH = 4.0
+CO_STRENGTH = 1.5
+AUTHOR_STRENGTH = 6.0
+MAX_TOUCHED = 200
+"""A change that touches more says nothing about any one of its files."""
+FAR = 20.0
+"""Stands for "not reached" among distances."""
+BESIDE = 0.5
+"""What a file that is not in the graph (new, deleted) has of the mean proximity of its folder."""
+
+_SPEED_WORDS = frozenset(
+    tokens(
+        "perf performance speed fast faster slow latency cache caching lazy async parallel optimise optimize memo "
+        "optimisation optimization vectorise vectorize memoise memoize batch prefetch thread worker"
+    )
+)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The touched files of a change as the graph of its head sees them.
+
+    Attributes:
+        paths: (n,) files, renamed ones under both names.
+        weight: (n,) in (0, 1], by the size of the edit.
+        proximity: (scenarios, n); distance: (scenarios, n), inf where not reached.
+    """
+
+    paths: tuple[str, ...]
+    weight: Floats
+    proximity: Floats
+    distance: Floats
+
+
+def touched(change: Change, graph: ScenarioGraph, scenarios: Sequence[Scenario]) -> Touched:
+    """Columns of `graph` for the files of `change`, rows in the order of `scenarios`."""
+    edits = _largest(change.files)
+    sizes: dict[str, float] = {}
+    for edit in edits:
+        size = max(edit.added, 0) + max(edit.deleted, 0)
+        for path in (edit.path, edit.old_path):
+            if path:
+                sizes[path] = max(sizes.get(path, 0.0), float(size))
+    paths = tuple(sorted(sizes))
+    size_of = np.log1p(np.array([sizes[path] for path in paths]))
+    # An edit of one line counts at least half of the largest: slow code is often short.
+    weight = 0.5 + 0.5 * size_of / size_of.max() if paths and size_of.max() > 0 else np.ones(len(paths))
+    rows = np.array([graph.row.get(s.name, -1) for s in scenarios], dtype=np.intp)
+    proximity = np.zeros((len(scenarios), len(paths)))
+    distance = np.full((len(scenarios), len(paths)), np.inf)
+    known = rows >= 0
+    for at, path in enumerate(paths):
+        column = graph.column.get(path)
+        if column is not None:
+            proximity[known, at] = graph.proximity[rows[known], column]
+            distance[known, at] = graph.distance[rows[known], column]
+            continue
+        beside = graph.folders.get(posixpath.dirname(path))
+        if beside is not None and kind_of(path) in {"code", "config"}:
+            proximity[known, at] = BESIDE * graph.proximity[np.ix_(rows[known], beside)].mean(axis=1)
+    return Touched(paths, weight, proximity, distance)
+
+
+def _largest(edits: Sequence[FileEdit]) -> list[FileEdit]:
+    if len(edits) <= MAX_TOUCHED:
+        return list(edits)
+    return sorted(edits, key=lambda e: (-(max(e.added, 0) + max(e.deleted, 0)), e.path))[:MAX_TOUCHED]
+
+
+@dataclass
+class _Co:
+    """What happened to every scenario when one file or folder was touched."""
+
+    tick: int
+    failing: Floats
+    """(scenarios,), decayed and shared among the files of each change."""
+    measured: Floats
+    failures: NDArray[np.int32]
+    """(scenarios,), plain counts, for people."""
+    changes: NDArray[np.int32]
+
+
+class State:
+    """All that features need, as of the latest moment asked for. Moves forward only."""
+
+    def __init__(self, history: History, scenarios: Sequence[Scenario]) -> None:
+        self.scenarios = tuple(scenarios)
+        self._by_name = {s.name: s for s in self.scenarios}
+        self._at = {s.name: at for at, s in enumerate(self.scenarios)}
+        self._changes = {change.sha: change for change in history.changes}
+        self._waiting = in_order(o for o in history.outcomes if usable(o, self._by_name))
+        self._next = 0
+        self.now = -np.inf
+        self.tick = 0
+        self.text = TextIndex(self.scenarios)
+        count = len(self.scenarios)
+        self._failing = np.zeros((len(HALF_LIVES), count))
+        self._measured = np.zeros((len(HALF_LIVES), count))
+        self._decay = 0.5 ** (1.0 / np.array(HALF_LIVES))[:, None]
+        self._last_failure = np.full(count, -np.inf)
+        self.failures = np.zeros(count, dtype=np.int32)
+        """(scenarios,), changes that made it fail so far, for people."""
+        self.measured = np.zeros(count, dtype=np.int32)
+        """(scenarios,), changes that it was measured on so far."""
+        self._pairs: dict[tuple[Sha, Sha, ScenarioName], Pair] = {}
+        self._seen: set[tuple[Sha, Sha]] = set()
+        self._co: dict[str, _Co] = {}
+        self._fails_of: dict[Sha, int] = {}
+        self._authors: dict[str, list[float]] = {}
+        self.launch_seconds, self.guessed = launch_estimates(self.scenarios, history.launch_seconds)
+        self._noise = np.array([history.noise.get(s.name, np.nan) for s in self.scenarios], dtype=np.float64)
+
+    @property
+    def faulty(self) -> int:
+        """Changes known to have made something fail."""
+        return sum(1 for count in self._fails_of.values() if count > 0)
+
+    def advance(self, t: float) -> None:
+        """Learns every outcome with `known_at` < `t`.
+
+        Raises:
+            ValueError: `t` lies before a moment already reached.
+        """
+        if t < self.now:
+            raise ValueError(f"the state is already at {self.now}, past {t}")
+        self.now = t
+        while self._next < len(self._waiting) and self._waiting[self._next].known_at < t:
+            self._learn(self._waiting[self._next])
+            self._next += 1
+
+    def _learn(self, outcome: Outcome) -> None:
+        at = self._at[outcome.scenario]
+        if (outcome.base, outcome.change) not in self._seen:
+            self._seen.add((outcome.base, outcome.change))
+            self.tick += 1
+            self._failing *= self._decay
+            self._measured *= self._decay
+        key = (outcome.base, outcome.change, outcome.scenario)
+        first = key not in self._pairs
+        pair = self._pairs.setdefault(key, Pair())
+        was_failing, was_weight = pair.failing, pair.weight
+        pair.add(outcome)
+        failing = pair.failing * pair.weight - was_failing * was_weight
+        measured = pair.weight - was_weight
+        flipped = int(pair.failing) - int(was_failing)
+        self._failing[:, at] += failing
+        self._measured[:, at] += measured
+        self.failures[at] += flipped
+        self.measured[at] += first
+        if pair.failing:
+            self._last_failure[at] = self.tick
+        change = self._changes.get(outcome.change)
+        if change is not None and change.parent == outcome.base:
+            self._learn_files(change, at, failing, measured, flipped, first)
+
+    def _learn_files(
+        self, change: Change, at: int, failing: float, measured: float, flipped: int, first: bool
+    ) -> None:
+        before = self._fails_of.get(change.sha)
+        after = (before or 0) + flipped
+        self._fails_of[change.sha] = after
+        author = self._authors.setdefault(change.author, [0.0, 0.0])
+        author[0] += (after > 0) - ((before or 0) > 0)
+        author[1] += before is None
+        if len(change.files) > MAX_TOUCHED:
+            return
+        keys = touched_keys(change)
+        share = max(sum(1 for key in keys if not key.endswith("/")), 1) ** -0.5
+        for key in keys:
+            co = self._co.get(key)
+            if co is None:
+                count = len(self.scenarios)
+                co = _Co(self.tick, np.zeros(count), np.zeros(count), *np.zeros((2, count), dtype=np.int32))
+                self._co[key] = co
+            elif co.tick < self.tick:
+                fade = 0.5 ** ((self.tick - co.tick) / CO_HALF_LIFE)
+                co.failing *= fade
+                co.measured *= fade
+                co.tick = self.tick
+            co.failing[at] += failing * share
+            co.measured[at] += measured * share
+            co.failures[at] += flipped
+            co.changes[at] += first
+
+    def base_rate(self) -> float:
+        """Chance that a change makes a scenario fail, over all of both, shrunk towards `BASE_RATE`."""
+        failing, measured = self._failing[-1].sum(), self._measured[-1].sum()
+        return float(max(failing, 0.0) + BASE_RATE * BASE_STRENGTH) / float(
+            max(measured, 0.0) + BASE_STRENGTH
+        )
+
+    def rates(self) -> Floats:
+        """(half-lives, scenarios), each scenario's rate shrunk towards the rate of all."""
+        base = self.base_rate()
+        failing = np.maximum(self._failing, 0.0)
+        return (failing + RATE_STRENGTH * base) / (np.maximum(self._measured, 0.0) + RATE_STRENGTH)
+
+    def counts(self, key: str, scenario: int) -> tuple[int, int]:
+        """(changes that touched `key` and made it fail, changes that touched it and were measured)."""
+        co = self._co.get(key)
+        return (int(co.failures[scenario]), int(co.changes[scenario])) if co else (0, 0)
+
+    def lifts(self, key: str, rate: Floats) -> Floats:
+        """(scenarios,), log of how much likelier than `rate` each failed when `key` was touched."""
+        co = self._co.get(key)
+        if co is None:
+            return np.zeros(len(self.scenarios))
+        failing = np.maximum(co.failing, 0.0) + CO_STRENGTH * rate
+        lift: Floats = np.log(failing / (np.maximum(co.measured, 0.0) + CO_STRENGTH) / rate)
+        return lift
+
+    def rows(self, change: Change, graph: ScenarioGraph, t: float) -> NDArray[np.float32]:
+        """Features of every scenario for `change` as of `t`, (scenarios, len(FEATURES)) float32.
+
+        NaN stands for what is not known; the columns are `FEATURES`.
+        """
+        self.advance(t)
+        return self.rows_of(change, touched(change, graph, self.scenarios), graph)
+
+    def rows_of(self, change: Change, near: Touched, graph: ScenarioGraph) -> NDArray[np.float32]:
+        """As `rows`, at the moment already reached, with the touched files already looked up."""
+        count = len(self.scenarios)
+        found: dict[str, Floats | float] = {}
+        kinds = [kind_of(path) for path in near.paths]
+        lines = sum(max(e.added, 0) + max(e.deleted, 0) for e in change.files)
+        found["lines"] = float(np.log1p(lines))
+        found["files"] = float(np.log1p(len(change.files)))
+        found["folders"] = float(np.log1p(len({posixpath.dirname(path) for path in near.paths})))
+        found["code_share"] = sum(k == "code" for k in kinds) / max(len(kinds), 1)
+        found["config_edit"] = float("config" in kinds)
+        found["dependency_edit"] = float("dependencies" in kinds)
+        found["author_lift"] = self._author_lift(change.author)
+        found["speed_words"] = float(
+            bool(_SPEED_WORDS & {*change.subject.lower().split(), *tokens(change.subject)})
+        )
+
+        rates = self.rates()
+        found["rate_5"], found["rate_20"], found["rate_80"] = rates
+        found["since_failure"] = np.where(
+            np.isfinite(self._last_failure), np.log1p(self.tick - self._last_failure), np.nan
+        )
+        found["measured"] = np.log1p(self._measured[-1].clip(0.0))
+        found["launch_seconds"] = np.log(self.launch_seconds)
+        found["noise"] = self._noise
+
+        found.update(self._graph_features(near, graph))
+        found.update(self._co_features(change, rates[-1]))
+        text = self.text.score(change)
+        found["text"] = text
+        found["text_share"] = text / text.max() if count and text.max() > 0 else text
+        rows = np.empty((count, len(FEATURES)), dtype=np.float32)
+        for column, name in enumerate(FEATURES):
+            rows[:, column] = found[name]
+        return rows
+
+    def _author_lift(self, author: str) -> float:
+        faulty = sum(f for f, _ in self._authors.values())
+        total = sum(n for _, n in self._authors.values())
+        rate = (faulty + 1.0) / (total + 5.0)
+        own_faulty, own_total = self._authors.get(author, (0.0, 0.0))
+        return float(np.log((own_faulty + AUTHOR_STRENGTH * rate) / (own_total + AUTHOR_STRENGTH) / rate))
+
+    def _graph_features(self, near: Touched, graph: ScenarioGraph) -> dict[str, Floats | float]:
+        count = len(self.scenarios)
+        zero = np.zeros(count)
+        if not near.paths or not count:
+            return {
+                "distance": np.full(count, FAR),
+                "proximity": zero,
+                "proximity_sum": zero,
+                "proximity_share": zero,
+                "closure_share": zero,
+                "entry_share": zero,
+                "rarity": zero,
+            }
+        weighted = near.proximity * near.weight
+        best = weighted.max(axis=1)
+        total = weighted.sum(axis=1)
+        rows = np.array([graph.row.get(s.name, -1) for s in self.scenarios], dtype=np.intp)
+        mass = np.where(rows >= 0, graph.proximity.sum(axis=1)[rows], 0.0) if len(graph.row) else zero
+        reach = (near.proximity > 0).mean(axis=0)
+        # A file that one scenario in sixteen reaches says who is hit; one that all reach says nothing.
+        rarity = (weighted * np.log(1.0 / np.maximum(reach, 1.0 / count))).sum(axis=1)
+        return {
+            "distance": np.minimum(near.distance.min(axis=1), FAR),
+            "proximity": best,
+            "proximity_sum": total,
+            "proximity_share": best / best.max() if best.max() > 0 else zero,
+            "closure_share": np.divide(near.proximity.sum(axis=1), mass, out=zero.copy(), where=mass > 0),
+            "entry_share": (near.distance == 0).mean(axis=1),
+            "rarity": rarity,
+        }
+
+    def _co_features(self, change: Change, rate: Floats) -> dict[str, Floats | float]:
+        count = len(self.scenarios)
+        keys = touched_keys(change) if len(change.files) <= MAX_TOUCHED else ()
+        files = [self.lifts(key, rate) for key in keys if not key.endswith("/") and key in self._co]
+        folders = [self.lifts(key, rate) for key in keys if key.endswith("/") and key in self._co]
+        co_file = np.max(files, axis=0) if files else np.zeros(count)
+        return {
+            "co_file": co_file,
+            "co_folder": np.max(folders, axis=0) if folders else np.zeros(count),
+            "file_lift": float(co_file.mean()) if count else 0.0,
+        }
+
+
+def touched_keys(change: Change) -> tuple[str, ...]:
+    """The files that a change touched, and their folders with a slash at the end."""
+    paths = {edit.path for edit in change.files} | {edit.old_path for edit in change.files if edit.old_path}
+    folders = {posixpath.dirname(path) + "/" for path in paths if kind_of(path) in {"code", "config"}}
+    return (*sorted(paths), *sorted(folders))
