@@ -72,7 +72,7 @@ class Project(AbstractContextManager["Project"]):
         """Runs launches on this host."""
         from tithe.runner.local import LocalExecutor
 
-        executor = LocalExecutor(self.config, self.repo, paths.cache_dir(self.repo.root))
+        executor = LocalExecutor(self.config, self.repo)
         self._closers.append(executor.close)
         return executor
 

@@ -44,12 +44,11 @@ def record(
     commits: Sequence[Sha],
     scenarios: Sequence[Scenario],
     rounds: int,
-    work: Path,
 ) -> None:
     """Makes `rounds` rounds of two launches for each commit and scenario, appended to `path`."""
     config, repo = load(demo, None), GitRepo.open(demo)
     done = {(entry["sha"], entry["scenario"], entry["round"]) for entry in _lines(path)}
-    executor = LocalExecutor(config, repo, work)
+    executor = LocalExecutor(config, repo)
     total, start, made = len(commits) * len(scenarios) * rounds, time.monotonic(), 0
     try:
         with path.open("a", encoding="utf-8") as stream:
