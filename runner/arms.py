@@ -1,0 +1,366 @@
+"""Versions under test, made runnable once and kept: worktrees by revision, environments by content.
+
+Everything is named by what it is made from, so that two tithe processes, or the runs of two days, share it. A
+revision stands in up to two places, whose paths are equally long: a path's length and a file's position on
+the disk move timings by more than many a regression, and places alternate from block to block. Whoever uses
+a place holds its lock shared; making and collecting take it exclusively. A marker beside the folder (`.ok`)
+says that it was finished: what a killed process left behind has none, and is made again.
+
+The environment holds dependencies only. The arm's own code comes from its checkout, which stands before
+site-packages on PYTHONPATH, so that an editable install of another revision is never what is measured.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from tithe.data import git_process
+from tithe.data.config import Config
+from tithe.data.errors import ConfigError, GitError, LaunchError, SetupError, TitheError
+from tithe.data.git import GitRepo
+from tithe.data.records import Place, Sha
+from tithe.data.text import safe_line
+from tithe.runner.environment import SETUP_ALLOWED, base_environment
+from tithe.runner.launch import LaunchPlan, launch
+from tithe.runner.locks import FileLock
+
+KEEP_CHECKOUTS = 40
+KEEP_ENVIRONMENTS = 10
+COMPILE_WHOLE = 2000
+"""Checkouts of more Python files have only the configured packages compiled ahead."""
+COMPILE_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A runnable version: where its checkout stands and which interpreter runs it."""
+
+    sha: Sha
+    place: Place
+    checkout: Path
+    interpreter: str
+
+
+@lru_cache(maxsize=8)
+def interpreter_of(config_python: str) -> str:
+    """The interpreter of the arms, as an absolute path.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    if not config_python:
+        return sys.executable
+    found = shutil.which(config_python)
+    if found is None:
+        raise ConfigError(
+            f"there is no interpreter {safe_line(config_python)!r}",
+            where="python",
+            mend="name one that exists",
+        )
+    return str(Path(found).absolute())
+
+
+@lru_cache(maxsize=8)
+def interpreter_version(interpreter: str) -> str:
+    """Its version, such as `cpython-3.11.7`, asked of it unless it is the one that runs tithe.
+
+    Raises:
+        ConfigError: it does not run.
+    """
+    code = "import sys; print(sys.implementation.name + '-' + sys.version.split()[0])"
+    try:
+        done = subprocess.run(
+            [interpreter, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConfigError(f"the interpreter does not run: {error}", where=interpreter) from None
+    return safe_line(done.stdout)
+
+
+class ArmCache:
+    """Checkouts and environments under one folder, for one configuration.
+
+    Raises (construction):
+        ConfigError: the configured interpreter does not exist.
+    """
+
+    def __init__(self, config: Config, repo: GitRepo, folder: Path) -> None:
+        self._config = config
+        self._repo = repo
+        self._trees = folder / "t"
+        self._environments = folder / "e"
+        for made in (self._trees, self._environments):
+            made.mkdir(parents=True, exist_ok=True)
+        self._git_lock = folder / "git.lock"
+        self._interpreter = interpreter_of(config.python)
+        self._held: dict[Path, FileLock] = {}
+        self._checked: set[Path] = set()
+        self._faults: dict[tuple[Sha, Place], str] = {}
+        self._interpreters: dict[Sha, str] = {}
+
+    def arm(self, sha: Sha, place: Place) -> Arm:
+        """The version in that place, made when it is not there.
+
+        Raises:
+            SetupError: checkout, environment or set-up failed; says where the log is. The same fault is told
+                again at once for the same revision and place.
+        """
+        if fault := self._faults.get((sha, place)):
+            raise SetupError(fault)
+        try:
+            checkout = self._checkout(sha, place)
+            if sha not in self._interpreters:
+                self._interpreters[sha] = self._environment(sha, checkout)
+            self._compile(sha, checkout, self._interpreters[sha])
+        except (GitError, SetupError) as error:
+            self._faults[sha, place] = str(error)
+            raise SetupError(str(error)) from None
+        return Arm(sha, place, checkout, self._interpreters[sha])
+
+    def missing(self, arm: Arm) -> tuple[str, ...]:
+        """Files that its checkout lacks, since a partial clone could not fetch them."""
+        found = _read_marker(arm.checkout).get("missing", [])
+        return tuple(str(path) for path in found) if isinstance(found, list) else ()
+
+    def close(self) -> None:
+        """Let go of all arms, and collect the oldest ones that no process uses."""
+        for lock in self._held.values():
+            lock.release()
+        self._held.clear()
+        self._checked.clear()
+        self._collect(self._trees, KEEP_CHECKOUTS)
+        self._collect(self._environments, KEEP_ENVIRONMENTS)
+
+    # Checkouts
+
+    def _checkout(self, sha: Sha, place: Place) -> Path:
+        path = self._trees / f"{sha[:20]}-{place}"
+        if path in self._checked and (path / ".git").is_file():
+            return path
+
+        def make() -> None:
+            self._remove(path)
+            with _locked(self._git_lock):
+                missing = self._repo.add_worktree(sha, path)
+            _write_marker(path, {"missing": list(missing), "status": _tracked_changes(path)})
+
+        self._hold(path, self._intact, make)
+        self._checked.add(path)
+        return path
+
+    def _intact(self, path: Path) -> bool:
+        """Whether the checkout is as it was made: a scenario may have edited it, or deleted it."""
+        state = _read_marker(path)
+        if "status" not in state or not (path / ".git").is_file():
+            return False  # without its .git, git would answer for the user's own checkout around it
+        try:
+            return _tracked_changes(path) == state["status"]
+        except GitError:
+            return False
+
+    def _compile(self, sha: Sha, checkout: Path, interpreter: str) -> None:
+        """Byte-code for both places alike, before the first launch. Files that do not compile are left."""
+        state = _read_marker(checkout)
+        if state.get("compiled") == interpreter:
+            return
+        targets = ["."]
+        if sum(path.endswith(".py") for path in self._repo.files(sha)) > COMPILE_WHOLE:
+            entries = [
+                Path(entry, *name.split("."))
+                for entry in self._config.pythonpath
+                for name in self._config.packages
+            ]
+            targets = [str(entry) for entry in entries if (checkout / entry).is_dir()]
+        if targets:
+            words = (interpreter, "-I", "-m", "compileall", "-q", *targets)
+            self._work(words, checkout, COMPILE_TIMEOUT_S, checkout.with_name(f"{checkout.name}.log"))
+        _write_marker(checkout, {**state, "compiled": interpreter})
+
+    # Environments
+
+    def _environment(self, sha: Sha, checkout: Path) -> str:
+        """The interpreter for a revision: of an environment of its own if there is a set-up."""
+        if not self._config.setup:
+            return self._interpreter
+        path = self._environments / self._environment_key(sha)
+        interpreter = path / "bin" / "python"
+
+        def whole(path: Path) -> bool:
+            return bool(_read_marker(path)) and interpreter.exists()
+
+        def make() -> None:
+            shutil.rmtree(path, ignore_errors=True)
+            self._set_up(path, checkout, str(interpreter))
+            _write_marker(path, {"setup": self._config.setup})
+
+        self._hold(path, whole, make)
+        return str(interpreter)
+
+    def _environment_key(self, sha: Sha) -> str:
+        parts = [self._config.setup, self._interpreter, interpreter_version(self._interpreter)]
+        for name, blob in sorted(self._repo.files(sha).items()):
+            if any(fnmatch.fnmatchcase(name, glob) for glob in self._config.setup_key):
+                parts += [name, blob]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+    def _set_up(self, path: Path, checkout: Path, interpreter: str) -> None:
+        log = path.with_name(f"{path.name}.log")
+        log.unlink(missing_ok=True)
+        steps = [(self._interpreter, "-m", "venv", str(path)), *setup_steps(self._config.setup)]
+        for step in steps:
+            words = (interpreter, *step[1:]) if step[0] in ("python", "python3") else step
+            why = self._work(words, checkout, self._config.setup_timeout_s, log, interpreter=interpreter)
+            if why:
+                shutil.rmtree(path, ignore_errors=True)
+                raise SetupError(f"set-up `{safe_line(shlex.join(step), limit=80)}` {why}; log: {log}")
+
+    def _work(
+        self, words: tuple[str, ...], cwd: Path, timeout_s: float, log: Path, *, interpreter: str = ""
+    ) -> str:
+        """Run a step of the set-up, append what it prints to the log; returns how it failed, or nothing."""
+        folder = log.with_suffix(".work")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        env = base_environment((*SETUP_ALLOWED, *self._config.env_allow), interpreter=interpreter or words[0])
+        try:
+            result = launch(LaunchPlan(words, cwd, env, timeout_s, folder, probe=False))
+            said = result.stdout.read_bytes() + result.stderr.read_bytes() if not result.problem else b""
+            with log.open("ab") as file:
+                file.write(f"$ {shlex.join(words)}\n".encode() + said)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if result.problem:
+            return f"cannot start: {safe_line(result.problem)}"
+        if result.timed_out:
+            return f"took longer than {timeout_s:g} s"
+        if result.exit_code:
+            return f"failed (exit {result.exit_code}): {last_line(said)}"
+        return ""
+
+    # Sharing with other processes
+
+    def _hold(self, path: Path, whole: Callable[[Path], bool], make: Callable[[], None]) -> None:
+        """Hold the lock of `path` shared until `close`, with `path` whole, made by one process if need be."""
+        if held := self._held.pop(path, None):
+            held.release()
+        lock = FileLock(path.with_name(f"{path.name}.lock"))
+        try:
+            lock.acquire(shared=True)
+            while not whole(path):
+                lock.release()
+                self._acquire_exclusively(lock)
+                if not whole(path):
+                    make()
+                lock.release()
+                lock.acquire(shared=True)  # another process may collect it in between: look again
+            os.utime(_marker(path))
+        except BaseException:
+            lock.release()
+            raise
+        self._held[path] = lock
+
+    def _acquire_exclusively(self, lock: FileLock) -> None:
+        """Bounded: two processes that each wait for what the other uses must not wait for ever."""
+        deadline = time.monotonic() + self._config.setup_timeout_s + COMPILE_TIMEOUT_S
+        while not lock.acquire(wait=False):
+            if time.monotonic() > deadline:
+                raise SetupError("another tithe process uses it", where=str(lock.path), mend="try later")
+            time.sleep(0.05)
+
+    def _remove(self, path: Path) -> None:
+        _marker(path).unlink(missing_ok=True)
+        if path.parent == self._trees:
+            with _locked(self._git_lock):
+                self._repo.remove_worktree(path)
+        shutil.rmtree(path, ignore_errors=True)
+
+    def _collect(self, folder: Path, keep: int) -> None:
+        for marker in newest_first(folder.glob("*.ok"))[keep:]:
+            path = marker.with_suffix("")
+            lock = FileLock(path.with_name(f"{path.name}.lock"))
+            try:
+                if not lock.acquire(wait=False):
+                    continue
+                self._remove(path)
+                path.with_name(f"{path.name}.log").unlink(missing_ok=True)
+            except TitheError:
+                continue  # collecting is a courtesy; the next process tries again
+            finally:
+                lock.release(remove=lock.held)
+
+
+class _locked:  # noqa: N801 - reads as the context manager that it is
+    def __init__(self, path: Path) -> None:
+        self._lock = FileLock(path)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def setup_steps(setup: str) -> list[tuple[str, ...]]:
+    """The commands of a set-up, which `&&` separates; they never pass through a shell."""
+    steps: list[list[str]] = [[]]
+    for word in shlex.split(setup):
+        if word == "&&":
+            steps.append([])
+        else:
+            steps[-1].append(word)
+    return [tuple(step) for step in steps if step]
+
+
+def last_line(output: bytes) -> str:
+    """The last line with something in it, safe to show."""
+    lines = [line for line in output[-20_000:].decode(errors="replace").splitlines() if line.strip()]
+    return safe_line(lines[-1]) if lines else "it printed nothing"
+
+
+def _tracked_changes(path: Path) -> str:
+    return git_process.text(path, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
+
+
+def _marker(path: Path) -> Path:
+    return path.with_name(f"{path.name}.ok")
+
+
+def _read_marker(path: Path) -> Mapping[str, object]:
+    try:
+        found = json.loads(_marker(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write_marker(path: Path, state: Mapping[str, object]) -> None:
+    whole = path.with_name(f"{path.name}.new")
+    try:
+        whole.write_text(json.dumps(state), encoding="utf-8")
+        whole.replace(_marker(path))
+    except OSError as error:
+        raise LaunchError(f"cannot be written: {error.strerror}", where=str(whole)) from None
+
+
+def newest_first(paths: Iterable[Path]) -> list[Path]:
+    """By the time of their last change; what has gone meanwhile comes last."""
+
+    def key(path: Path) -> tuple[float, str]:
+        try:
+            return -path.stat().st_mtime, path.name
+        except OSError:
+            return 0.0, path.name
+
+    return sorted(paths, key=key)

@@ -1,0 +1,283 @@
+"""Carries out blocks on this host, one process at a time.
+
+It holds a slot that all tithe processes of a user on this host share while it measures, block by block: two
+runs at once take turns and do not become each other's noise. Whatever a launch leaves behind (output, marks)
+lies in a scratch folder that goes with the executor; what a failing one printed is kept for a while.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tithe.data.config import Config
+from tithe.data.errors import LaunchError, SetupError
+from tithe.data.git import GitRepo
+from tithe.data.paths import cache_dir
+from tithe.data.records import BUILTIN_METRICS, ArmName, Launch, LaunchStatus, Scenario, Sha
+from tithe.data.text import safe_line
+from tithe.runner import metrics
+from tithe.runner.arms import Arm, ArmCache, interpreter_of, interpreter_version, last_line, newest_first
+from tithe.runner.environment import launch_environment, resolve_command
+from tithe.runner.executor import BlockSpec
+from tithe.runner.launch import LaunchPlan, LaunchResult, launch
+from tithe.runner.locks import FileLock, host_slot
+from tithe.runner.marks import first, first_batch
+
+KEEP_FAILED = 20
+"""Output of that many failed launches is kept under `.tithe/cache/failed`."""
+
+
+class LocalExecutor:
+    """The executor of one host; a context manager.
+
+    `notes` collects what a report should warn of: packages that were not imported from the checkout, files
+    that a partial clone lacks, output that was cut.
+    """
+
+    def __init__(self, config: Config, repo: GitRepo) -> None:
+        self._config = config
+        self._cache = cache_dir(config.root)
+        self._arms = ArmCache(config, repo, self._cache / "arms")
+        self._version = interpreter_version(interpreter_of(config.python))
+        self._scratch, self._scratch_lock = _scratch(self._cache / "scratch")
+        self._count = 0
+        self._spent = 0.0
+        self._prepared: set[Sha] = set()
+        self._notes: dict[str, None] = {}
+        self._queued_s = queued_seconds(os.environ, time.time())
+
+    def __enter__(self) -> LocalExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def host(self) -> str:
+        return f"{host_name()} {self._version}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(self._notes)
+
+    def prepare(self, sha: Sha) -> str:
+        """See `Executor`. The first revision is made in the place of a base, later ones in that of a head."""
+        begun = time.monotonic()
+        try:
+            self._arm(sha, "base" if self._prepared <= {sha} else "head", 0)
+        except SetupError as error:
+            return safe_line(str(error), limit=400)
+        finally:
+            self._spent += time.monotonic() - begun
+        self._prepared.add(sha)
+        return ""
+
+    def run_block(self, spec: BlockSpec) -> tuple[Launch, ...]:
+        """See `Executor`."""
+        begun = time.monotonic()
+        arms: dict[ArmName, Arm] = {
+            name: self._arms.arm(spec.sha(name), spec.place(name)) for name in ("base", "head")
+        }
+        for arm in arms.values():
+            self._note_missing(arm)
+        self._spent += time.monotonic() - begun
+        with host_slot():
+            return tuple(
+                self._launch(spec, name, arms[name], position) for position, name in enumerate(spec.order())
+            )
+
+    def spent(self) -> float:
+        return self._spent
+
+    def close(self) -> None:
+        self._arms.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch_lock.release(remove=self._scratch_lock.held)
+
+    def _arm(self, sha: Sha, name: ArmName, block: int) -> Arm:
+        return self._arms.arm(sha, "a" if (name == "base") == (block % 2 == 0) else "b")
+
+    def _launch(self, spec: BlockSpec, name: ArmName, arm: Arm, position: int) -> Launch:
+        scenario = spec.scenario
+        self._count += 1
+        folder = self._scratch / f"{self._count:08d}"
+        folder.mkdir()
+        cwd = arm.checkout / scenario.cwd
+        if scenario.fresh_cwd:
+            cwd = folder / "cwd"
+            cwd.mkdir()
+        env = launch_environment(
+            scenario,
+            checkout=arm.checkout,
+            interpreter=arm.interpreter,
+            pythonpath=self._config.pythonpath,
+            extra=self._config.env_allow,
+            hash_seed=spec.hash_seed(),
+            compile_cache=self._scratch / "compiled",
+        )
+        plan = LaunchPlan(
+            argv=resolve_command(scenario.command, arm.interpreter),
+            cwd=cwd,
+            env=env,
+            timeout_s=scenario.timeout_s,
+            folder=folder,
+            stop=scenario.stop,
+            packages=self._config.packages,
+        )
+        result = launch(plan)
+        self._spent += result.seconds
+        self._note_origins(result, arm, scenario)
+        values, phases = measured(scenario, result, self._queued_s)
+        status, note = judge(scenario, result, values)
+        record = Launch(
+            id=spec.launch_id(position),
+            run=spec.run,
+            scenario=scenario.name,
+            arm=name,
+            sha=spec.sha(name),
+            stage=spec.stage,
+            block=spec.block,
+            position=position,
+            place=arm.place,
+            started_at=result.started_at,
+            seconds=result.seconds,
+            status=status,
+            exit_code=result.exit_code,
+            values=values,
+            phases=phases,
+            note=note,
+        )
+        self._tidy(folder, record)
+        return record
+
+    def _tidy(self, folder: Path, record: Launch) -> None:
+        shutil.rmtree(folder / "cwd", ignore_errors=True)
+        if record.status in ("failed", "timeout"):
+            kept = self._cache / "failed"
+            kept.mkdir(exist_ok=True)
+            target = kept / record.id
+            shutil.rmtree(target, ignore_errors=True)
+            shutil.move(folder, target)
+            for path in newest_first(kept.iterdir())[KEEP_FAILED:]:
+                shutil.rmtree(path, ignore_errors=True)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _note_missing(self, arm: Arm) -> None:
+        if missing := self._arms.missing(arm):
+            self._notes[
+                f"{arm.sha[:12]}: {len(missing)} files are not in this partial clone, such as "
+                f"{safe_line(missing[0], limit=80)}"
+            ] = None
+
+    def _note_origins(self, result: LaunchResult, arm: Arm, scenario: Scenario) -> None:
+        for origin in result.origins:
+            if origin.file and not Path(os.path.realpath(origin.file)).is_relative_to(arm.checkout.resolve()):
+                self._notes[
+                    f"{scenario.name}: {safe_line(origin.package)} was imported from "
+                    f"{safe_line(origin.file)}, not from the checkout: both arms may run the same code"
+                ] = None
+        if any(result.cut):
+            self._notes[f"{scenario.name}: its output is long and was cut in the middle"] = None
+
+
+def measured(
+    scenario: Scenario, result: LaunchResult, queued_s: float = 0.0
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The values of the scenario's metrics that this launch has, and its phases.
+
+    `queued_s`: from the submit time to the launch; all phases, and ttfb with them, count from the submit.
+    """
+    phases = {name: queued_s + seconds for name, seconds in first(result.marks).items()}
+    if queued_s:
+        phases = {"queued": queued_s, **phases}
+    wanted = {str(metric.name) for metric in scenario.metrics}
+    found = {"wall": result.wall_s, "cpu": result.cpu_s, "rss": float(result.rss_bytes)}
+    if (batch := first_batch(phases)) is not None:
+        found["ttfb"] = batch
+    found |= metrics.read(result.stdout, result.metrics, wanted - BUILTIN_METRICS.keys())
+    return {name: found[name] for name in sorted(wanted & found.keys())}, phases
+
+
+def judge(scenario: Scenario, result: LaunchResult, values: Mapping[str, float]) -> tuple[LaunchStatus, str]:
+    """Whether the launch counts, and why not, in one line that is safe to print."""
+    if result.problem:
+        return (
+            "failed",
+            f"cannot start {safe_line(scenario.command[0], limit=80)}: {safe_line(result.problem)}",
+        )
+    if result.timed_out:
+        return "timeout", f"took longer than {scenario.timeout_s:g} s and was ended with all its processes"
+    if result.exit_code != 0:
+        said = _said(result)
+        return "failed", safe_line(
+            f"exit code {result.exit_code}: {said}" if said else f"exit code {result.exit_code}"
+        )
+    for name in scenario.gate:
+        if name in values:
+            continue
+        if name == "ttfb":
+            return (
+                "unmarked",
+                "no first batch was seen; a call of tithe.first_batch() where it is reached marks it",
+            )
+        return (
+            "unmarked",
+            f"it did not report {name}: print {name}=NUMBER, or write it to the file in TITHE_METRICS",
+        )
+    return "ok", ""
+
+
+def _said(result: LaunchResult) -> str:
+    for path in (result.stderr, result.stdout):
+        try:
+            output = path.read_bytes()
+        except OSError:
+            continue
+        if output.strip():
+            return last_line(output)
+    return ""
+
+
+def queued_seconds(environment: Mapping[str, str], now: float) -> float:
+    """How long this job waited before tithe began, if TITHE_SUBMITTED (unix time) says so."""
+    try:
+        waited = now - float(environment.get("TITHE_SUBMITTED", ""))
+    except ValueError:
+        return 0.0
+    return waited if 0 < waited < 30 * 86400 else 0.0
+
+
+def host_name() -> str:
+    """Node, processor and number of processors; what timings may be pooled within."""
+    model = ""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    except OSError:
+        model = platform.processor()
+    return safe_line(f"{platform.node()} {model or platform.machine()} x{os.cpu_count()}")
+
+
+def _scratch(folder: Path) -> tuple[Path, FileLock]:
+    """A folder of this process's own, with a path of fixed length; removes those of dead processes."""
+    folder.mkdir(exist_ok=True)
+    for old in sorted(folder.glob("*.lock")):
+        lock = FileLock(old)
+        if lock.acquire(wait=False):
+            shutil.rmtree(old.with_suffix(""), ignore_errors=True)
+            lock.release(remove=True)
+    for _ in range(100):
+        path = folder / os.urandom(4).hex()
+        lock = FileLock(path.with_suffix(".lock"))
+        if lock.acquire(wait=False):
+            path.mkdir()
+            return path, lock
+    raise LaunchError("no scratch folder can be made", where=str(folder))
