@@ -132,7 +132,7 @@ def upgrade(
     dangling = connection.execute("PRAGMA foreign_key_check").fetchone()
     if dangling is not None:
         raise StoreError(
-            f"migration from version {before} to {newest} left rows of {dangling[0]} without what they refer to",
+            f"migration from version {before} to {newest} left {dangling[0]} without what it refers to",
             mend="nothing was changed; please report it",
         )
     return before

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ def pooled(columns: SampleColumns) -> dict[int, Noise]:
     """The pooled noise of each series that has a comparison of two blocks or more.
 
     A block counts when every value is positive and both arms have equally many, on one revision each;
-    launches that are not ok are the caller's to leave out, with their blocks. With n_c blocks in comparison c:
-    sd² = Σ_c Σ_b (x_cb − mean_c)² / df, df = Σ_c (n_c − 1). The result does not depend on the order of the
-    samples, to the last bit.
+    launches that are not ok are the caller's to leave out, with their blocks. With n_c blocks in
+    comparison c: sd² = Σ_c Σ_b (x_cb − mean_c)² / df, df = Σ_c (n_c − 1). The result does not depend on the
+    order of the samples, to the last bit.
     """
     import numpy as np
 
@@ -90,7 +91,7 @@ def pooled(columns: SampleColumns) -> dict[int, Noise]:
     of = series[starts]
     edges = [*_starts(of).tolist(), of.size]
     noises: dict[int, Noise] = {}
-    for first, end in zip(edges, edges[1:], strict=False):
+    for first, end in pairwise(edges):
         df = int((counts[first:end] - 1).sum())
         if df > 0:
             sd = math.sqrt(math.fsum(squares[first:end].tolist()) / df)

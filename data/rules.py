@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tithe.data.records import Change, Launch, Outcome, RunRecord, Selection
+from tithe.data.text import safe_line
 
 MAX_NAME = 500
 _MAX_INTEGER = 2**63 - 1
@@ -22,13 +23,6 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]
 def problem(record: RunRecord | Launch | Outcome | Change | Selection) -> str:
     """The first rule that the record breaks, in words that are safe to print; empty when it breaks none."""
     return next(_problems(record), "")
-
-
-def printable(text: str, limit: int = 300) -> str:
-    """The text with what a terminal would act on written as escapes, cut at `limit` characters."""
-    safe = _UNSAFE.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
-    safe = safe.encode("utf-8", "backslashreplace").decode()
-    return safe if len(safe) <= limit else safe[: limit - 1] + "…"
 
 
 def _problems(record: RunRecord | Launch | Outcome | Change | Selection) -> Iterator[str]:
@@ -87,7 +81,7 @@ def _problems(record: RunRecord | Launch | Outcome | Change | Selection) -> Iter
 
 def _sha(key: str, sha: str) -> Iterator[str]:
     if not _SHA.fullmatch(sha):
-        yield f"{key} is {printable(sha, 60)!r}, not a full commit id"
+        yield f"{key} is {safe_line(sha, limit=60)!r}, not a full commit id"
 
 
 def _name(key: str, name: str) -> Iterator[str]:
@@ -100,7 +94,7 @@ def _text(key: str, text: str) -> Iterator[str]:
     if len(text) > MAX_NAME:
         yield f"{key} is longer than {MAX_NAME} characters"
     if _UNSAFE.search(text):
-        yield f"{key} holds control characters: {printable(text, 60)}"
+        yield f"{key} holds control characters: {safe_line(text, limit=60)!r}"
     yield from _unicode(key, text)
 
 
@@ -108,7 +102,7 @@ def _unicode(key: str, text: str) -> Iterator[str]:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        yield f"{key} is not valid Unicode: {printable(text, 60)}"
+        yield f"{key} is not valid Unicode: {safe_line(text, limit=60)}"
 
 
 def _integers(**values: int) -> Iterator[str]:
@@ -131,4 +125,4 @@ def _number(
 def _numbers(key: str, values: Mapping[str, float]) -> Iterator[str]:
     for name, value in values.items():
         yield from _name(f"a name in {key}", name)
-        yield from _number(f"{key}[{printable(name, 60)!r}]", value)
+        yield from _number(f"{key}[{safe_line(name, limit=60)!r}]", value)

@@ -26,8 +26,9 @@ import msgspec
 from tithe._version import VERSION
 from tithe.data.errors import SpoolError, UsageError
 from tithe.data.records import Change, Launch, Outcome, RunRecord, Selection
-from tithe.data.rules import printable, problem
+from tithe.data.rules import problem
 from tithe.data.store import Store
+from tithe.data.text import safe_line
 
 Record = RunRecord | Launch | Outcome | Change | Selection
 
@@ -119,7 +120,7 @@ def read_bundle(path: Path) -> list[Record]:
         SpoolError: the name is no hash or not the content's; truncated, too large when decompressed, or not
             gzip; a line is malformed (its number is named); written by a newer version.
     """
-    where = printable(str(path))
+    where = safe_line(str(path), limit=1000)
     expected = path.name[: -len(SUFFIX)] if path.name.endswith(SUFFIX) else ""
     if not _NAME.fullmatch(expected):
         raise SpoolError(
@@ -144,8 +145,8 @@ def read_bundle(path: Path) -> list[Record]:
 def ingest(store: Store, source: Path) -> IngestReport:
     """Take in a bundle, or all bundles in a folder and the folders in it; each in one transaction.
 
-    Bundles in any order, and repeated, leave the same store. A bundle that cannot be read is skipped, named in
-    the report, and can be taken in later.
+    Bundles in any order, and repeated, leave the same store. A bundle that cannot be read is skipped, named
+    in the report, and can be taken in later.
 
     Raises:
         UsageError: there is no such file or folder.
@@ -163,7 +164,10 @@ def ingest(store: Store, source: Path) -> IngestReport:
             new = store.add_bundle(name, read_bundle(path))
         except SpoolError as error:
             skipped.append(
-                (printable(str(path)), f"{error.what}; {error.mend}" if error.mend else error.what)
+                (
+                    safe_line(str(path), limit=1000),
+                    f"{error.what}; {error.mend}" if error.mend else error.what,
+                )
             )
             continue
         if new is None:
@@ -185,7 +189,7 @@ def _bundles(source: Path) -> Iterator[Path]:
         yield source
     else:
         raise UsageError(
-            "no such file or folder", where=printable(str(source)), mend="name a bundle or a spool folder"
+            "no such file or folder", where=safe_line(str(source)), mend="name a bundle or a spool folder"
         )
 
 
@@ -232,10 +236,10 @@ def _check_header(line: bytes, where: str) -> None:
     try:
         header = msgspec.json.decode(line, type=_Header)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SpoolError(f"line 1: no bundle header ({printable(str(error))})", where=where) from None
+        raise SpoolError(f"line 1: no bundle header ({safe_line(str(error))})", where=where) from None
     if header.bundle > BUNDLE_VERSION:
         raise SpoolError(
-            f"is of bundle version {header.bundle}, written by tithe {printable(header.tithe, 40)}",
+            f"is of bundle version {header.bundle}, written by tithe {safe_line(header.tithe, limit=40)}",
             where=where,
             mend=f"this tithe reads version {BUNDLE_VERSION}: upgrade it (pip install --upgrade tithe)",
         )
@@ -248,10 +252,10 @@ def _decoded(line: bytes, number: int, where: str) -> Record:
         outer = msgspec.json.decode(line, type=_Line)
         kind = _KINDS.get(outer.kind)
         if kind is None:
-            raise SpoolError(f"line {number}: unknown kind {printable(outer.kind, 40)!r}", where=where)
+            raise SpoolError(f"line {number}: unknown kind {safe_line(outer.kind, limit=40)!r}", where=where)
         record: Record = msgspec.json.decode(outer.record, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SpoolError(f"line {number}: {printable(str(error))}", where=where) from None
+        raise SpoolError(f"line {number}: {safe_line(str(error))}", where=where) from None
     wrong = problem(record)
     if wrong:
         raise SpoolError(f"line {number}: {wrong}", where=where)
