@@ -51,13 +51,20 @@ def snapshot(root: Path, head: Sha) -> Sha:
     """
     if not is_dirty(root):
         return head
-    _refuse_large(root)
+    untracked = _untracked(root)
     with tempfile.TemporaryDirectory(prefix="tithe-index-") as folder:
         index = Path(folder, "index")
         env = {"GIT_INDEX_FILE": str(index), **_IDENTITY}
         if not _copy_index(root, index):
             git_process.run(root, "read-tree", head, env=env)
-        git_process.run(root, "add", "--all", "--", *NOT_TITHE, env=env)
+        # Not `git add --all`: it fails where an excluded path is ignored as well.
+        edited = git_process.run(
+            root, "diff-files", "-z", "--name-only", "--ignore-submodules=none", "--", *NOT_TITHE, env=env
+        ).stdout
+        paths = edited + b"".join(path + b"\x00" for path in untracked)
+        git_process.run(
+            root, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=paths, env=env
+        )
         tree = git_process.text(root, "write-tree", env=env)
     if tree == git_process.text(root, "rev-parse", "--verify", f"{head}^{{tree}}"):
         return head
@@ -86,14 +93,15 @@ def _copy_index(root: Path, target: Path) -> bool:
     return True
 
 
-def _refuse_large(root: Path) -> None:
+def _untracked(root: Path) -> list[bytes]:
+    """Files that are neither tracked nor ignored; repositories within the work tree are none of its files."""
     listed = git_process.run(
         root, "ls-files", "-z", "--others", "--exclude-standard", "--", *NOT_TITHE
     ).stdout
-    for raw in filter(None, listed.split(b"\x00")):
-        path = Path(os.fsdecode(os.path.join(os.fsencode(root), raw)))  # noqa: PTH118 - the name is bytes
+    found = [raw for raw in listed.split(b"\x00") if raw and not raw.endswith(b"/")]
+    for raw in found:
         try:
-            size = path.lstat().st_size
+            size = os.lstat(os.path.join(os.fsencode(root), raw)).st_size  # noqa: PTH118 - bytes
         except OSError:
             continue
         if size > UNTRACKED_LIMIT_BYTES:
@@ -102,3 +110,4 @@ def _refuse_large(root: Path) -> None:
                 where=safe_line(git_process.decode_path(raw)),
                 mend="add it to .gitignore, or commit it",
             )
+    return found
