@@ -1,4 +1,4 @@
-"""First on PYTHONPATH of a launch: starts the probe, then gives way to the `sitecustomize` that was there before.
+"""First on PYTHONPATH of a launch: starts the probe, then gives way to the `sitecustomize` that was there.
 
 Inert without TITHE_MARKS. It takes its own folder off `sys.path` at once, so that user code finds nothing
 here, and no import of theirs looks here first.
@@ -8,7 +8,7 @@ import os
 import sys
 
 
-def _start():
+def _start() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     if os.environ.get("TITHE_MARKS"):
         try:
