@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tithe.data.config import DecisionPolicy
     from tithe.data.noise import Noise
 
-__all__ = ["Comparison", "Progress", "Sink", "compare", "first_stage", "outcomes", "run"]
+__all__ = ["Comparison", "Sink", "compare", "first_stage", "outcomes", "run"]
 
 Sink = Callable[[Sequence[Launch]], None]
 
@@ -56,23 +56,8 @@ FLAKY_BLOCKS = 6
 """Fresh blocks that a suspicion of failing more often is confirmed with."""
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Where a run stands, after each block. `ratio`, `low`, `high`: of the first gate metric, so far."""
-
-    scenario: ScenarioName
-    index: int
-    total: int
-    stage: Stage
-    block: int
-    max_blocks: int
-    launches: int
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-ProgressSink = Callable[[Progress], None]
+ProgressSink = Callable[[str], None]
+"""Told after every block, in one line, where a run stands."""
 BlockSink = Callable[[Stage, int, int, Reading | None], None]
 """Told of every block: its stage, blocks of the stage, launches of the comparison, first gate metric so
 far."""
@@ -445,10 +430,15 @@ def _teller(
     progress: ProgressSink, scenario: Scenario, index: int, total: int, policy: DecisionPolicy
 ) -> BlockSink:
     def tell(stage: Stage, block: int, launches: int, reading: Reading | None) -> None:
-        numbers: tuple[float | None, ...] = (None, None, None)
+        effect = ""
         if reading is not None:
-            numbers = reading.ratios
-        progress(Progress(scenario.name, index, total, stage, block, policy.max_blocks, launches, *numbers))
+            ratio, low, high = reading.ratios
+            effect = f", {ratio:.3f} times base ({low:.3f} to {high:.3f})"
+        name = "confirmation" if stage == "confirm" else "first stage"
+        progress(
+            f"{index + 1}/{total} {scenario.name}: {name}, block {block} of at most {policy.max_blocks}, "
+            f"{launches} launches{effect}"
+        )
 
     return tell
 

@@ -276,11 +276,10 @@ def outcomes(
     report: RunReport,
     scenarios: Iterable[Scenario],
     *,
+    policy: DecisionPolicy,
     source: Source,
     picked: Picked,
     known_at: float,
-    wanted_effect: float = 0.05,
-    max_blocks: int = 12,
 ) -> list[Outcome]:
     """What the model learns from a report: one outcome for each gate metric that something is known of.
 
@@ -295,7 +294,7 @@ def outcomes(
         scenario = gates.get(verdict.scenario)
         if scenario is None or verdict.metric not in scenario.gate or verdict.verdict == "error":
             continue
-        sure = min(max(confidence(verdict, wanted_effect, max_blocks), 0.0), 1.0)
+        sure = min(max(confidence(verdict, policy.wanted_effect, policy.max_blocks), 0.0), 1.0)
         found.append(
             Outcome(
                 Sha(report.base),

@@ -252,7 +252,7 @@ def test_a_scenario_that_fails_does_not_stop_the_next_and_the_order_is_kept() ->
 def test_nothing_is_started_when_the_budget_is_used_up() -> None:
     every = [scenario(name) for name in ("a", "b", "c")]
     table = {(sha, one.name): pool(one, sha) for sha in (OLD, NEW) for one in every}
-    told: list[engine.Progress] = []
+    told: list[str] = []
     report = engine.run(
         every,
         OLD,
@@ -268,8 +268,10 @@ def test_nothing_is_started_when_the_budget_is_used_up() -> None:
     )
     assert {verdict.scenario for verdict in report.verdicts} == {"a"}
     assert "not run: b, c" in report.warnings[0]
-    assert [note.block for note in told] == list(range(1, len(told) + 1))
-    assert told[-1].ratio == pytest.approx(report.verdicts[0].ratio)
+    assert [line.split(", ")[1] for line in told] == [
+        f"block {n} of at most 12" for n in range(1, len(told) + 1)
+    ]
+    assert f"{report.verdicts[0].ratio:.3f} times base" in told[-1]
 
 
 def test_an_interrupt_leaves_every_finished_block_with_the_sink() -> None:
@@ -326,7 +328,9 @@ def test_outcomes_are_of_gate_metrics_and_weigh_what_is_not_known() -> None:
         noise={},
         sink=lambda _: None,
     )
-    found = engine.outcomes(report, [one, two, dead], source="ab", picked="chosen", known_at=9.0)
+    found = engine.outcomes(
+        report, [one, two, dead], policy=POLICY, source="ab", picked="chosen", known_at=9.0
+    )
     assert [(outcome.scenario, outcome.metric, outcome.verdict) for outcome in found] == [
         ("s", "wall", "same"),
         ("two", "wall", "regressed"),
@@ -344,7 +348,7 @@ def test_outcomes_are_of_gate_metrics_and_weigh_what_is_not_known() -> None:
         report, verdicts=(Verdict(one.name, WALL, "inconclusive", ratio=1.0, low=0.94, high=1.06, blocks=12),)
     )
     weights = [
-        engine.outcomes(some, [one], source="ab", picked="chosen", known_at=9.0)[0].weight
+        engine.outcomes(some, [one], policy=POLICY, source="ab", picked="chosen", known_at=9.0)[0].weight
         for some in (weak, strong)
     ]
     assert 0.2 < weights[0] < 0.5 < 0.9 < weights[1] < 1.0
