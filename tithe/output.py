@@ -103,9 +103,11 @@ def percent(share: float | None, *, signed: bool = False, digits: int = 1) -> st
 
 
 def ratio_words(ratio: float | None, low: float | None, high: float | None) -> str:
-    """`+12.3 % (+9.8 … +14.9)` from a ratio head over base and its interval."""
+    """`+12.3 % (+9.8 … +14.9)` from a ratio head over base and its interval; `× 12.5 (12.1 … 12.9)` from 2 on."""
     if ratio is None:
         return "–"
+    if ratio >= 2:
+        return f"× {ratio:.1f}" if low is None or high is None else f"× {ratio:.1f} ({low:.1f} … {high:.1f})"
     middle = percent(ratio - 1, signed=True)
     if low is None or high is None:
         return middle

@@ -115,16 +115,17 @@ class Project(AbstractContextManager["Project"]):
             mend="name the branch whose first-parent history counts",
         )
 
+    def tip(self, head: str | None) -> Sha:
+        """The revision under test: as named, else the work tree with its uncommitted changes."""
+        return self.repo.resolve(head) if head is not None else self.repo.snapshot_worktree()
+
     def revisions(self, base: str | None, head: str | None) -> tuple[Sha, Sha]:
         """Base and head as commits.
 
         Head: as named, else the work tree with its uncommitted changes. Base: as named, else where head left
         the main branch; for a commit on the main branch its first parent.
         """
-        if head is not None:
-            tip = self.repo.resolve(head)
-        else:
-            tip = self.repo.snapshot_worktree()
+        tip = self.tip(head)
         if base is not None:
             return self.repo.resolve(base), tip
         fork = self.repo.merge_base(self.main_branch(), tip)
@@ -152,9 +153,12 @@ class Project(AbstractContextManager["Project"]):
 
     def unavailable(self, scenarios: Iterable[Scenario]) -> dict[ScenarioName, str]:
         """Scenarios that this machine cannot run, with the reason."""
-        from tithe.runner.arms import missing_modules
+        wanted = [scenario for scenario in scenarios if scenario.requires]
+        if not wanted:
+            return {}
+        from tithe.runner.requirements import missing_modules
 
-        return missing_modules(scenarios, self.config)
+        return missing_modules(wanted, self.config)
 
 
 def new_run_id() -> RunId:

@@ -1,9 +1,13 @@
-"""A small hand for making real git repositories, deaf to the configuration of whoever runs the tests."""
+"""A small hand for making real git repositories, deaf to the configuration of whoever runs the tests.
+
+`workshop` makes empty ones; `project` is one with scenarios of some tens of milliseconds, and the command line on it.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,3 +77,66 @@ def workshop(tmp_path: Path) -> Callable[[str], Workshop]:
         return made
 
     return make
+
+
+CONFIG = """\
+[tithe]
+main = "main"
+
+[graph]
+packages = ["pkg"]
+
+[[scenario]]
+name = "quick"
+command = "python job.py"
+metrics = ["ttfb", "wall"]
+timeout = "20s"
+"""
+
+JOB = """\
+from pkg import work
+from tithe import first_batch
+
+work.run()
+first_batch()
+"""
+
+# About 40 ms of real work, so that a slow-down of a third stands out of the noise of a start.
+WORK = "def run():\n    return sum(i * i for i in range({size}))\n"
+SIZE = 600_000
+
+
+class Project(Workshop):
+    """A repository with scenarios, and the command line on it."""
+
+    def tithe(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """`tithe words…` in a process of its own."""
+        return subprocess.run(
+            [sys.executable, "-m", "tithe", *words],
+            cwd=self.root,
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """One quick scenario that calls `tithe.first_batch()` after some real work."""
+    root = tmp_path / "project"
+    root.mkdir()
+    made = Project(root)
+    made.git("init", "--quiet", "--initial-branch=main")
+    made.commit(
+        "Start",
+        {
+            "tithe.toml": CONFIG,
+            "pkg/__init__.py": "",
+            "pkg/work.py": WORK.format(size=SIZE),
+            "job.py": JOB,
+            "README.md": "A job.\n",
+        },
+    )
+    return made

@@ -48,7 +48,7 @@ def command(
 
     with Project(repo, config_path) as project:
         target = project.config.scenario(scenario)
-        _, sha = project.revisions(head or "HEAD", head)
+        sha = project.tip(head)
         progress = output.Progress()
         try:
             report = shrink(target, sha, project.executor, run=new_run_id(), sink=project.store.add_launches, progress=progress)

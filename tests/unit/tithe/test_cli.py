@@ -47,8 +47,8 @@ def test_every_command_has_help(name: str, tmp_path: Path) -> None:
         (("select",), "--budget"),
         (("select", "--budget"), "--budget"),
         (("status", "--frmat", "json"), "--frmat"),
-        (("status",), "no git repository"),
-        (("init",), "no git repository"),
+        (("status",), "not in a git repository"),
+        (("init",), "not in a git repository"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(args: tuple[str, ...], says: str, tmp_path: Path) -> None:
