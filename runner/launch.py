@@ -65,6 +65,8 @@ class LaunchResult:
     started_at: float
     seconds: float
     """Start-up of the supervisor and ending of leftovers included."""
+    start_ns: int = 0
+    """When it executed, on the monotonic clock."""
     wall_s: float = 0.0
     cpu_s: float = 0.0
     rss_bytes: int = 0
@@ -120,6 +122,7 @@ def launch(plan: LaunchPlan) -> LaunchResult:
         timed_out=answer.timed_out,
         started_at=answer.start_unix,
         seconds=seconds,
+        start_ns=answer.start_ns,
         wall_s=(answer.end_ns - answer.start_ns) / 1e9,
         cpu_s=answer.cpu_s,
         rss_bytes=answer.rss_bytes,

@@ -12,6 +12,7 @@ import platform
 import shutil
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tithe.data.config import Config
@@ -26,10 +27,20 @@ from tithe.runner.environment import launch_environment, resolve_command
 from tithe.runner.executor import BlockSpec
 from tithe.runner.launch import LaunchPlan, LaunchResult, launch
 from tithe.runner.locks import FileLock, host_slot
-from tithe.runner.marks import first, first_batch
+from tithe.runner.marks import first, first_batch, read_functions
 
 KEEP_FAILED = 20
 """Output of that many failed launches is kept under `.tithe/cache/failed`."""
+
+
+@dataclass(frozen=True)
+class FunctionCount:
+    """What a counted launch ran: `file:qualified.name` of the checkout to seconds until it first ran."""
+
+    functions: Mapping[str, float]
+    first_batch_s: float | None
+    status: LaunchStatus
+    note: str
 
 
 class LocalExecutor:
@@ -102,8 +113,38 @@ class LocalExecutor:
     def _arm(self, sha: Sha, name: ArmName, block: int) -> Arm:
         return self._arms.arm(sha, "a" if (name == "base") == (block % 2 == 0) else "b")
 
-    def _launch(self, spec: BlockSpec, name: ArmName, arm: Arm, position: int) -> Launch:
-        scenario = spec.scenario
+    def record(self, spec: BlockSpec, count: int) -> tuple[Launch, ...]:
+        """Untouched launches of one revision (the spec's head), outside any comparison.
+
+        Raises:
+            SetupError, LaunchError: as for `run_block`.
+        """
+        arm = self._arm(spec.head, "base", 0)
+        with host_slot():
+            return tuple(self._launch(spec, "head", arm, position) for position in range(count))
+
+    def count_functions(self, scenario: Scenario, sha: Sha) -> FunctionCount:
+        """One launch that notes which of the checkout's functions run; slower than an untouched one.
+
+        Its time-out is four times the scenario's.
+
+        Raises:
+            SetupError, LaunchError: as for `run_block`.
+        """
+        arm = self._arm(sha, "base", 0)
+        patient = replace(scenario, timeout_s=4 * scenario.timeout_s)
+        with host_slot():
+            folder, result = self._start(patient, arm, hash_seed=1, counted=True)
+        values, phases = measured(patient, result)
+        status, note = judge(patient, result, values)
+        functions = read_functions(folder / "functions", result.start_ns)
+        shutil.rmtree(folder, ignore_errors=True)
+        return FunctionCount(functions, first_batch(phases), status, note)
+
+    def _start(
+        self, scenario: Scenario, arm: Arm, *, hash_seed: int, counted: bool = False
+    ) -> tuple[Path, LaunchResult]:
+        """One launch in a folder of its own, which is left to the caller."""
         self._count += 1
         folder = self._scratch / f"{self._count:08d}"
         folder.mkdir()
@@ -117,21 +158,29 @@ class LocalExecutor:
             interpreter=arm.interpreter,
             pythonpath=self._config.pythonpath,
             extra=self._config.env_allow,
-            hash_seed=spec.hash_seed(),
+            hash_seed=hash_seed,
             compile_cache=self._scratch / "compiled",
         )
-        plan = LaunchPlan(
-            argv=resolve_command(scenario.command, arm.interpreter),
-            cwd=cwd,
-            env=env,
-            timeout_s=scenario.timeout_s,
-            folder=folder,
-            stop=scenario.stop,
-            packages=self._config.packages,
+        counting = {"TITHE_COVER": str(folder / "functions"), "TITHE_COVER_ROOT": str(arm.checkout)}
+        result = launch(
+            LaunchPlan(
+                argv=resolve_command(scenario.command, arm.interpreter),
+                cwd=cwd,
+                env=env,
+                timeout_s=scenario.timeout_s,
+                folder=folder,
+                stop=scenario.stop,
+                packages=self._config.packages,
+                extra_env=counting if counted else {},
+            )
         )
-        result = launch(plan)
         self._spent += result.seconds
         self._note_origins(result, arm, scenario)
+        return folder, result
+
+    def _launch(self, spec: BlockSpec, name: ArmName, arm: Arm, position: int) -> Launch:
+        scenario = spec.scenario
+        folder, result = self._start(scenario, arm, hash_seed=spec.hash_seed())
         values, phases = measured(scenario, result, self._queued_s)
         status, note = judge(scenario, result, values)
         record = Launch(

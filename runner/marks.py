@@ -57,6 +57,22 @@ def read_marks(path: Path, start_ns: int) -> tuple[tuple[Mark, ...], tuple[Origi
     return tuple(marks), tuple(origins)
 
 
+def read_functions(path: Path, start_ns: int) -> dict[str, float]:
+    """What a counted launch ran: `file:qualified.name` to seconds until any process first ran it."""
+    found: dict[str, float] = {}
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return found
+    for line in text.splitlines():
+        clock, _, rest = line.partition(" ")
+        name = rest.partition(" ")[2]
+        if clock.isdigit() and name:
+            seconds = (int(clock) - start_ns) / 1e9
+            found[name] = min(found.get(name, seconds), seconds)
+    return found
+
+
 def _origins(text: str) -> Iterator[Origin]:
     try:
         found = json.loads(text)
