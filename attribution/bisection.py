@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95
 """Posterior at which the search stops and the change is tested against its parent."""
+SHARPER = 0.5
+"""Part of the wanted effect that `same` must exclude here: what was reported is looked at more closely."""
 MAX_PROBES = 200
 MAX_TESTS = 3
 """Tests of a suspect against its parent that may fail before the search gives up."""
@@ -181,7 +183,7 @@ def bisect(
         replace(scenario, gate=(metric.name,)),
         metric,
         executor,
-        policy,
+        replace(policy, wanted_effect=max(policy.floor, SHARPER * policy.wanted_effect)),
         run,
         seed,
         noise,
