@@ -85,12 +85,13 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(version or 0)
 
 
-def check_known(version: int, newest: int = VERSION) -> None:
-    """Refuse a file from the future.
+def check_known(version: int, newest: int | None = None) -> None:
+    """Refuse a file from the future: newer than `newest`, or than this tithe when that is not given.
 
     Raises:
-        StoreError: `version` is larger than `newest`.
+        StoreError: `version` is larger.
     """
+    newest = VERSION if newest is None else newest
     if version > newest:
         raise StoreError(
             f"has schema version {version}, newer than the version {newest} that tithe {TITHE_VERSION} knows",

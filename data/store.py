@@ -113,7 +113,7 @@ class Store:
 
     def _add_change(self, change: Change) -> int:
         files = [(edit.path, edit.old_path, edit.added, edit.deleted) for edit in change.files]
-        when = float(change.time)
+        when = _real(change.time)
         row = (change.author, when, change.subject, change.body, int(change.merge))
         digest = _digest("change", change.sha, change.parent, change.index, *row, files)
         sha = self._word(change.sha)
@@ -186,7 +186,7 @@ class Store:
             self._add_run(run)
 
     def _add_run(self, run: RunRecord) -> int:
-        when = float(run.started_at)
+        when = _real(run.started_at)
         digest = _digest(
             "run", run.id, run.kind, run.base, run.head, when, run.host, run.picked, run.selection
         )
@@ -222,8 +222,8 @@ class Store:
             return sum(self._add_launch(launch) for launch in launches)
 
     def _add_launch(self, launch: Launch) -> int:
-        values = sorted((name, float(value)) for name, value in launch.values.items())
-        phases = sorted((name, float(value)) for name, value in launch.phases.items())
+        values = sorted((name, _real(value)) for name, value in launch.values.items())
+        phases = sorted((name, _real(value)) for name, value in launch.phases.items())
         for name, value in (*values, *phases):
             if not math.isfinite(value):
                 raise StoreError(
@@ -231,25 +231,22 @@ class Store:
                     where=str(self.path),
                     mend="leave out what could not be measured",
                 )
-        head = (launch.block, launch.position, launch.place, float(launch.started_at), float(launch.seconds))
-        tail = (launch.status, launch.exit_code, launch.note)
-        digest = _digest(
-            "launch", launch.id, launch.run, launch.scenario, launch.arm, launch.sha, launch.stage, *head, *tail,
-            values, phases,
-        )  # fmt: skip
+        who = (launch.id, launch.run, launch.scenario, launch.arm, launch.sha)
+        row = (
+            launch.stage,
+            launch.block,
+            launch.position,
+            launch.place,
+            _real(launch.started_at),
+            _real(launch.seconds),
+            launch.status,
+            launch.exit_code,
+            launch.note,
+        )
+        digest = _digest("launch", *who, *row, values, phases)
+        run, scenario, sha = (self._word(text) for text in (launch.run, launch.scenario, launch.sha))
         cursor = self._connection.execute(
-            queries.INSERT_LAUNCH,
-            (
-                digest,
-                launch.id,
-                self._word(launch.run),
-                self._word(launch.scenario),
-                launch.arm,
-                self._word(launch.sha),
-                launch.stage,
-                *head,
-                *tail,
-            ),
+            queries.INSERT_LAUNCH, (digest, launch.id, run, scenario, launch.arm, sha, *row)
         )
         if cursor.rowcount == 0:
             return 0
@@ -352,14 +349,14 @@ class Store:
         about = (outcome.base, outcome.change, outcome.scenario, outcome.metric)
         row = (
             outcome.verdict,
-            float(outcome.known_at),
+            _real(outcome.known_at),
             outcome.source,
             outcome.picked,
-            _float(outcome.ratio),
-            _float(outcome.low),
-            _float(outcome.high),
-            float(outcome.confidence),
-            float(outcome.weight),
+            _maybe(outcome.ratio),
+            _maybe(outcome.low),
+            _maybe(outcome.high),
+            _real(outcome.confidence),
+            _real(outcome.weight),
         )
         digest = _digest("outcome", *about, *row, outcome.run)
         cursor = self._connection.execute(
@@ -384,7 +381,7 @@ class Store:
     def add_selection(self, selection: Selection, created_at: float) -> None:
         """Add what `select` answered; of two times the earlier one stays."""
         with self.transaction():
-            self._add_selection(selection, float(created_at))
+            self._add_selection(selection, _real(created_at))
 
     def _add_selection(self, selection: Selection, created_at: float | None) -> int:
         document = codec.to_json(selection)
@@ -423,7 +420,7 @@ class Store:
                 {
                     "version": version,
                     "path": path,
-                    "created_at": float(created_at),
+                    "created_at": _real(created_at),
                     "info": codec.to_json(info),
                 },
                 pk="version",
@@ -439,7 +436,7 @@ class Store:
             if not self._file.utils["model"].count_where("version = ?", [version]):
                 raise StoreError(f"no model {version!r}", where=str(self.path), mend="see `tithe status`")
             self._file.utils["promotion"].insert(
-                {"version": version, "promoted_at": time.time() if now is None else float(now)}
+                {"version": version, "promoted_at": time.time() if now is None else _real(now)}
             )
 
     def promoted(self) -> str | None:
@@ -495,7 +492,7 @@ class Store:
             started: dict[str, float] = {}
             for record in records:
                 if isinstance(record, RunRecord) and record.selection:
-                    at = float(record.started_at)
+                    at = _real(record.started_at)
                     started[record.selection] = min(at, started.get(record.selection, at))
             added = dict.fromkeys(("changes", "runs", "launches", "outcomes", "selections"), 0)
             for record in records:
@@ -549,8 +546,13 @@ def _launch(row: Sequence[Any], values: dict[str, float], phases: dict[str, floa
     )
 
 
-def _float(value: float | None) -> float | None:
-    return None if value is None else float(value)
+def _real(value: float) -> float:
+    """The number as SQLite gives it back: a float, and without the sign of zero."""
+    return float(value) + 0.0
+
+
+def _maybe(value: float | None) -> float | None:
+    return None if value is None else _real(value)
 
 
 def _digest(*content: object) -> int:
