@@ -23,8 +23,7 @@ from tithe.selector.history import History, Pair, in_order, usable
 from tithe.selector.paths import kind_of
 from tithe.selector.text import TextIndex, tokens
 
-FEATURES: tuple[str, ...] = (
-    # of the change
+CHANGE_FEATURES: tuple[str, ...] = (
     "lines",
     "files",
     "folders",
@@ -34,6 +33,12 @@ FEATURES: tuple[str, ...] = (
     "author_lift",
     "speed_words",
     "file_lift",
+    "base_rate",
+)
+"""The same for all scenarios of a change."""
+
+FEATURES: tuple[str, ...] = (
+    *CHANGE_FEATURES,
     # of the scenario
     "rate_5",
     "rate_20",
@@ -96,8 +101,8 @@ BESIDE = 0.5
 
 _SPEED_WORDS = frozenset(
     tokens(
-        "perf performance speed fast faster slow latency cache caching lazy async parallel optimise optimize memo "
-        "optimisation optimization vectorise vectorize memoise memoize batch prefetch thread worker"
+        "perf performance speed fast faster slow latency cache caching lazy async parallel optimise optimize "
+        "memo optimisation optimization vectorise vectorize memoise memoize batch prefetch thread worker"
     )
 )
 
@@ -322,6 +327,7 @@ class State:
             bool(_SPEED_WORDS & {*change.subject.lower().split(), *tokens(change.subject)})
         )
 
+        found["base_rate"] = self.base_rate()
         rates = self.rates()
         found["rate_5"], found["rate_20"], found["rate_80"] = rates
         found["since_failure"] = np.where(

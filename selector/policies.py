@@ -22,12 +22,13 @@ def _random(context: Context) -> Ranking:
     text = f"{context.seed}:{context.change.sha}:{context.change.parent}"
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
     count = len(context.scenarios)
-    return Ranking(np.full(count, 0.5), order=np.random.default_rng(seed).random(count))
+    return Ranking(_column(context, "base_rate"), order=np.random.default_rng(seed).random(count))
 
 
 def _graph_only(context: Context) -> Ranking:
-    """The nearest by the import graph per cost; nothing else is known to it."""
-    return Ranking(np.clip(0.001 + 0.5 * _column(context, "proximity"), 0.0, 1.0))
+    """The nearest by the import graph per cost; nothing else is known to it, so it gives no chance."""
+    order = (_column(context, "proximity") + 0.002) / context.launch_seconds
+    return Ranking(_column(context, "base_rate"), order=order)
 
 
 def _frequency(context: Context) -> Ranking:

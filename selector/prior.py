@@ -2,17 +2,20 @@
 
 It is a sum of log odds, each term of which can be said in words:
 
-    log odds = logit(the scenario's own rate, shrunk towards the rate of all)
-             + NEAR    * how near the nearest touched file is, among all scenarios and at all
-             + RARE    * how few other scenarios reach what was touched
-             + CO      * what touched files (and, less, folders) did to this scenario before
-             + TEXT    * words that it shares with the change and few other scenarios have
-             + DEPENDENCIES, if a requirements or lock file changed
+    log odds = logit(the rate of all) + OFFSET
+             + RATE * (logit(the scenario's own rate, shrunk) - logit(the rate of all))
+             + NEAR * how near the nearest touched file is
+             + NEAREST * how near it is beside the scenario that is nearest of all
+             - HOP * hops to the nearest touched file, up to FAR_HOPS, beyond the first
+             + CO_FILE, CO_FOLDER * what touched files and folders did to this scenario before (a log lift)
+             + TEXT * words that it shares with the change and few other scenarios have
+             + DEPENDENCIES, if a requirements or lock file changed (then nothing is more than two hops away)
              - UNREACHED, if nothing that changed is reached from its command and no dependency changed
              - HARMLESS, if only documents, tests and the like changed
 
-The coefficients were set by hand on made-up histories of several shapes, not fitted: they must hold where
-nothing is known. With a full history the model corrects them (`tithe.selector.model`).
+The coefficients were set by hand and rounded, looking at made-up histories; they are smaller than each signal
+would earn alone, since the signals overlap and a chance that is too sure spends the budget on one scenario
+that costs as much as three. With a full history the model corrects them (`tithe.selector.model`).
 """
 
 from __future__ import annotations
@@ -25,18 +28,19 @@ from tithe.selector.features import FEATURES
 VERSION = 1
 """Models keep corrections to the prior: one that was trained on another prior is refused."""
 
-NEAR = 1.5
-NEAREST = 1.0
-RARE = 0.5
-CO_FILE = 0.8
-CO_FOLDER = 0.3
-TEXT = 0.3
+OFFSET = -0.5
+RATE = 0.4
+NEAR = 0.5
+NEAREST = 0.8
+HOP = 0.3
+FAR_HOPS = 5.0
+CO_FILE = 0.4
+CO_FOLDER = 0.1
+TEXT = 0.1
 TEXT_MOST = 5.0
-DEPENDENCIES = 0.7
-UNREACHED = 2.0
-HARMLESS = 3.0
-OFFSET = -0.8
-"""Brings the mean of the terms above to about zero, so that the base rate stays what it says."""
+DEPENDENCIES = 1.0
+UNREACHED = 1.5
+HARMLESS = 2.0
 
 Floats = NDArray[np.float64]
 _COLUMN = {name: at for at, name in enumerate(FEATURES)}
@@ -62,22 +66,23 @@ def prior_logit(rows: NDArray[np.float32]) -> Floats:
         return rows[:, _COLUMN[name]].astype(np.float64)
 
     rate = 0.5 * (column("rate_20") + column("rate_80"))
+    base = logit(column("base_rate"))
     near = column("proximity")
-    text = np.minimum(column("text"), TEXT_MOST)
     dependencies = column("dependency_edit") > 0
     effective = (column("code_share") > 0) | (column("config_edit") > 0) | dependencies
-    unreached = (near <= 0) & (text <= 0) & ~dependencies
+    hops = np.minimum(column("distance"), np.where(dependencies, 2.0, FAR_HOPS))
     total: Floats = (
-        logit(rate)
+        base
         + OFFSET
+        + RATE * (logit(rate) - base)
         + NEAR * near
         + NEAREST * column("proximity_share")
-        + RARE * np.minimum(column("rarity"), 2.0)
+        - HOP * (hops - 1.0)
         + CO_FILE * column("co_file")
         + CO_FOLDER * column("co_folder")
-        + TEXT * text
+        + TEXT * np.minimum(column("text"), TEXT_MOST)
         + np.where(dependencies, DEPENDENCIES, 0.0)
-        - np.where(unreached, UNREACHED, 0.0)
+        - np.where((near <= 0) & ~dependencies, UNREACHED, 0.0)
         - np.where(effective, 0.0, HARMLESS)
     )
     return total

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-SURE = 0.8
+SURE = 0.6
 """Chance that the scenario nearest to a cause would show it."""
-OWN = 0.2
+OWN = 0.3
 """Part of each chance that no other scenario shares."""
 MAX_CAUSES = 32
 FIRST_PICKS = 24
