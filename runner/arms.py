@@ -123,7 +123,6 @@ class ArmCache:
             checkout = self._checkout(sha, place)
             if sha not in self._interpreters:
                 self._interpreters[sha] = self._environment(sha, checkout)
-            self._compile(sha, checkout, self._interpreters[sha])
         except (GitError, SetupError) as error:
             self._faults[sha, place] = str(error)
             raise SetupError(str(error)) from None
@@ -154,7 +153,13 @@ class ArmCache:
             self._remove(path)
             with _locked(self._git_lock):
                 missing = self._repo.add_worktree(sha, path)
-            _write_marker(path, {"missing": list(missing), "status": _tracked_changes(path)})
+            self._compile(sha, path)
+            state = {
+                "missing": list(missing),
+                "status": _tracked_changes(path),
+                "compiled": self._interpreter,
+            }
+            _write_marker(path, state)
 
         self._hold(path, self._intact, make)
         self._checked.add(path)
@@ -163,30 +168,26 @@ class ArmCache:
     def _intact(self, path: Path) -> bool:
         """Whether the checkout is as it was made: a scenario may have edited it, or deleted it."""
         state = _read_marker(path)
-        if "status" not in state or not (path / ".git").is_file():
+        if state.get("compiled") != self._interpreter or not (path / ".git").is_file():
             return False  # without its .git, git would answer for the user's own checkout around it
         try:
-            return _tracked_changes(path) == state["status"]
+            return _tracked_changes(path) == state.get("status")
         except GitError:
             return False
 
-    def _compile(self, sha: Sha, checkout: Path, interpreter: str) -> None:
-        """Byte-code for both places alike, before the first launch. Files that do not compile are left."""
-        state = _read_marker(checkout)
-        if state.get("compiled") == interpreter:
-            return
+    def _compile(self, sha: Sha, checkout: Path) -> None:
+        """Byte-code for both places alike, before the first launch. Files that do not compile are left.
+
+        The environment of a set-up has the same interpreter as this one, and reads the same byte-code.
+        """
         targets = ["."]
         if sum(path.endswith(".py") for path in self._repo.files(sha)) > COMPILE_WHOLE:
-            entries = [
-                Path(entry, *name.split("."))
-                for entry in self._config.pythonpath
-                for name in self._config.packages
-            ]
+            packages = [Path(*name.split(".")) for name in self._config.packages]
+            entries = [Path(entry) / package for entry in self._config.pythonpath for package in packages]
             targets = [str(entry) for entry in entries if (checkout / entry).is_dir()]
         if targets:
-            words = (interpreter, "-I", "-m", "compileall", "-q", *targets)
+            words = (self._interpreter, "-I", "-m", "compileall", "-q", *targets)
             self._work(words, checkout, COMPILE_TIMEOUT_S, checkout.with_name(f"{checkout.name}.log"))
-        _write_marker(checkout, {**state, "compiled": interpreter})
 
     # Environments
 
@@ -229,7 +230,10 @@ class ArmCache:
     def _work(
         self, words: tuple[str, ...], cwd: Path, timeout_s: float, log: Path, *, interpreter: str = ""
     ) -> str:
-        """Run a step of the set-up, append what it prints to the log; returns how it failed, or nothing."""
+        """Run a step, append what it prints to the log; returns how it failed, or nothing.
+
+        For holders of the exclusive lock of what the log is of.
+        """
         folder = log.with_suffix(".work")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()

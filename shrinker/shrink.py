@@ -8,6 +8,7 @@ most twice the last attempt.
 from __future__ import annotations
 
 import hashlib
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -34,7 +35,7 @@ class _Kept:
 
     @property
     def cost_s(self) -> float:
-        return _mean([launch.seconds for launch in self.launches])
+        return _median([launch.seconds for launch in self.launches])
 
 
 def shrink(
@@ -161,8 +162,8 @@ def _report(
         fidelity = {"functions before the first batch": best.fidelity.decisive, **fidelity}
     signal: dict[str, float] = {}
     for name in scenario.gate:
-        before = _mean([launch.values[name] for launch in whole.launches if name in launch.values])
-        after = _mean([launch.values[name] for launch in best.launches if name in launch.values])
+        before = _median([launch.values[name] for launch in whole.launches if name in launch.values])
+        after = _median([launch.values[name] for launch in best.launches if name in launch.values])
         if before and after:
             signal[name] = after / before
     report = ShrinkReport(
@@ -181,5 +182,5 @@ def _report(
     return replace(report, id=hashlib.sha256(to_json(report).encode()).hexdigest()[:16])
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+def _median(values: Sequence[float]) -> float:
+    return statistics.median(values) if values else 0.0
