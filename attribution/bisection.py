@@ -65,7 +65,7 @@ class _Lab:
     run: RunId
     seed: int
     noise: Noise | None
-    keep: Callable[[Sequence[Launch]], None]
+    keep: Callable[[Sequence[Launch]], object]
     budget_s: float | None
     say: Callable[[str], None]
     start_s: float
@@ -160,7 +160,7 @@ def bisect(
     seed: int,
     noise: Noise | None = None,
     prior: Mapping[Sha, float] | None = None,
-    sink: Callable[[Sequence[Launch]], None],
+    sink: Callable[[Sequence[Launch]], object],
     budget_s: float | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> BisectReport:

@@ -43,5 +43,7 @@ def unexplained(verdict: Verdict, known: Iterable[Outcome], policy: DecisionPoli
     sign = 1.0 if found > 0 else -1.0
     near = verdict.low if sign > 0 else verdict.high
     left = sign * (found - explained_log(relevant, verdict))
-    left_at_least = sign * (math.log(near) - explained_log(relevant, verdict)) if near is not None and near > 0 else left
+    left_at_least = (
+        sign * (math.log(near) - explained_log(relevant, verdict)) if near is not None and near > 0 else left
+    )
     return left > math.log1p(policy.wanted_effect) and left_at_least > math.log1p(policy.floor)

@@ -16,6 +16,7 @@ def safe_line(text: str, *, limit: int = 200) -> str:
     if text.isascii() and text.isprintable():
         line = text
     else:
-        line = "".join(" " if unicodedata.category(char) in _DROPPED else char for char in text[: 4 * limit])
+        kept = text[: 4 * limit]
+        line = "".join(" " if unicodedata.category(char) in _DROPPED else char for char in kept)
     line = " ".join(line.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "Sink", "compare", "first_stage", "outcomes", "run"]
 
-Sink = Callable[[Sequence[Launch]], None]
+Sink = Callable[[Sequence[Launch]], object]
 
 FLAKY_BLOCKS = 6
 """Fresh blocks that a suspicion of failing more often is confirmed with."""

@@ -6,7 +6,9 @@ nothing unless tithe is measuring. Everything else is loaded where it is used.
 
 from __future__ import annotations
 
-from tithe._version import VERSION as __version__
+from tithe import _version
 from tithe.first_batch_mark import first_batch
+
+__version__ = _version.VERSION
 
 __all__ = ["__version__", "first_batch"]

@@ -48,14 +48,15 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"tithe.commands.{COMMANDS[cmd_name][0]}")
         command = module.command
-        assert isinstance(command, click.Command)
-        return command
+        return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands, in the order of the main job"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -63,7 +64,7 @@ class LazyGroup(click.Group):
 
             near = difflib.get_close_matches(args[0], COMMANDS, n=1)
             if near:
-                error.message += f" Did you mean '{near[0]}'?"
+                raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx) from None
             raise
 
 
@@ -80,7 +81,10 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> NoReturn:
     """Runs one command and exits with its code."""
     if os.name == "nt":
-        _fail("tithe needs Linux or macOS: it measures process trees, which Windows does not show; use WSL 2", EXIT_USAGE)
+        _fail(
+            "tithe needs Linux or macOS: it measures process trees, which Windows does not show; use WSL 2",
+            EXIT_USAGE,
+        )
     try:
         code: Any = cli.main(args=argv, prog_name="tithe", standalone_mode=False)
         sys.stdout.flush()
@@ -91,14 +95,19 @@ def main(argv: list[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         _fail_usage(error)
     except (KeyboardInterrupt, click.Abort):
-        _fail("stopped; what was finished is in the store, and the same command goes on from new launches", 130)
+        _fail(
+            "stopped; what was finished is in the store, and the same command goes on from new launches", 130
+        )
     except BrokenPipeError:
         # The reader went away (`tithe … | head`): nothing is wrong, and nothing can be told to anybody.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or error}; check that the disk has room and the path can be written", EXIT_INFRASTRUCTURE)
+        _fail(
+            f"{where}{error.strerror or error}; check that the disk has room and the path can be written",
+            EXIT_INFRASTRUCTURE,
+        )
     except MemoryError:
         _fail("out of memory; use a smaller --budget or fewer scenarios", EXIT_INFRASTRUCTURE)
     except Exception as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -104,16 +104,13 @@ class Project(AbstractContextManager["Project"]):
 
     def main_branch(self) -> Sha:
         """The tip of the main branch: local, or as the remote has it."""
-        for name in (self.config.main, f"origin/{self.config.main}"):
-            try:
-                return self.repo.resolve(name)
-            except UsageError:
-                continue
-        raise UsageError(
-            f"there is no branch {self.config.main!r}",
-            where=f"{self.config.path.name}: [tithe] main",
-            mend="name the branch whose first-parent history counts",
-        )
+        try:
+            return self.repo.resolve(self.config.main)
+        except UsageError as error:
+            with suppress(UsageError):
+                return self.repo.resolve(f"origin/{self.config.main}")
+            where = f"{self.config.path.name}: [tithe] main"
+            raise UsageError(error.what, where=where, mend="name the branch of the history") from None
 
     def tip(self, head: str | None) -> Sha:
         """The revision under test: as named, else the work tree with its uncommitted changes."""
@@ -137,7 +134,9 @@ class Project(AbstractContextManager["Project"]):
         if chosen:
             return list({scenario.name: scenario for scenario in chosen}.values())
         if not self.config.scenarios:
-            raise UsageError("no scenario is defined", where=str(self.config.path), mend="add a [[scenario]] table")
+            raise UsageError(
+                "no scenario is defined", where=str(self.config.path), mend="add a [[scenario]] table"
+            )
         return [s for s in self.config.scenarios if tier is None or s.tier == tier]
 
     def known_at(self, head: Change) -> float:
@@ -164,4 +163,3 @@ class Project(AbstractContextManager["Project"]):
 def new_run_id() -> RunId:
     """Sorts by time, and no two machines draw the same."""
     return RunId(f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:8]}")
-

@@ -28,20 +28,26 @@ from pathlib import Path
 
 from recording import new_era, read, record
 from replay import Policy, Walk, World, walk
+
 from tithe.data.config import load
 from tithe.data.git import GitRepo
 from tithe.data.graph import GraphBuilder
 from tithe.data.records import Change, ScenarioName, Sha
 from tithe.data.spool import ingest
 from tithe.data.store import Store
-from tithe.demo.answers import answers
+from tithe.demo.answers import regressing
 from tithe.demo.write import write
 from tithe.selector.policies import FREQUENCY, GRAPH_ONLY, RANDOM
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED_UNTIL = "v0.3"
 """The release that the demo's recorded history ends with."""
-POLICIES = (Policy("tithe"), Policy("random", RANDOM), Policy("graph only", GRAPH_ONLY), Policy("frequency/cost", FREQUENCY))
+POLICIES = (
+    Policy("tithe"),
+    Policy("random", RANDOM),
+    Policy("graph only", GRAPH_ONLY),
+    Policy("frequency/cost", FREQUENCY),
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,9 @@ def world_of(seed: int, folder: Path) -> World:
     past = everything[: len(everything) - len(changes)]
     tags = repo.tags()
     order = {change.sha: at for at, change in enumerate(changes)}
-    releases = sorted(((name, sha) for name, sha in tags.items() if sha in order), key=lambda pair: order[pair[1]])
+    releases = sorted(
+        ((name, sha) for name, sha in tags.items() if sha in order), key=lambda pair: order[pair[1]]
+    )
     builder = GraphBuilder(repo, config, folder / f"graphs-{seed}")
     graphs = {change.sha: builder.build(change.sha) for change in everything}
     with tempfile.TemporaryDirectory() as scratch, Store.open(Path(scratch) / "store.db") as store:
@@ -84,8 +92,7 @@ def world_of(seed: int, folder: Path) -> World:
     measured = {name for _, name in recording.pool}
     truth = {
         fault.sha: frozenset(ScenarioName(name) for name in fault.scenarios if name in measured)
-        for fault in answers(seed)
-        if fault.regresses
+        for fault in regressing(seed)
     }
     truth = {sha: names for sha, names in truth.items() if sha in order and names}
     return World(
@@ -106,7 +113,14 @@ def world_of(seed: int, folder: Path) -> World:
 
 def full_cost(seed: int, folder: Path, draw: int) -> tuple[float, Walk]:
     """Machine seconds of everything on every change, and what that catches."""
-    found = walk(world_of(seed, folder), Policy("everything", everything=True), budget_s=None, sweeps=False, every=1, draw=draw)
+    found = walk(
+        world_of(seed, folder),
+        Policy("everything", everything=True),
+        budget_s=None,
+        sweeps=False,
+        every=1,
+        draw=draw,
+    )
     return found.total, found
 
 
@@ -114,7 +128,10 @@ def one(seed: int, folder: Path, policy: Policy, budget: float, draw: int, full:
     """One walk within `budget` of the full cost: about two fifths of it for sweeps and bisections."""
     world = world_of(seed, folder)
     sweep = full / len(world.changes) * 1.3
-    every = next((n for n in range(1, len(world.releases)) if len(world.releases) // n * sweep <= 0.4 * budget * full), len(world.releases))
+    every = next(
+        (n for n in range(1, len(world.releases)) if len(world.releases) // n * sweep <= 0.4 * budget * full),
+        len(world.releases),
+    )
     sweeps = -(-len(world.releases) // every)
     left = budget * full - sweeps * sweep * 1.6
     return walk(world, policy, budget_s=left / len(world.changes), sweeps=True, every=every, draw=draw)
@@ -176,19 +193,39 @@ def live(seed: int, folder: Path, count: int) -> None:
         subprocess.run([sys.executable, "-m", "tithe", *command], cwd=demo, check=True, capture_output=True)
     runnable = [c for c in world.changes if not {c.sha, c.parent} & world.recording.unrunnable.keys()]
     faulty = [c for c in runnable if c.sha in world.truth][:count]
-    others = [c for c in runnable if c.sha not in world.truth and any(f.path.endswith(".py") for f in c.files)][:count]
+    others = [
+        c for c in runnable if c.sha not in world.truth and any(f.path.endswith(".py") for f in c.files)
+    ][:count]
     for change in (*faulty, *others):
         done = subprocess.run(
-            [sys.executable, "-m", "tithe", "check", "--budget", f"{budget:.0f}s", "--head", change.sha, "--format", "json"],
+            [
+                sys.executable,
+                "-m",
+                "tithe",
+                "check",
+                "--budget",
+                f"{budget:.0f}s",
+                "--head",
+                change.sha,
+                "--format",
+                "json",
+            ],
             cwd=demo,
             capture_output=True,
             text=True,
         )
         report = json.loads(done.stdout)
-        named = sorted({v["scenario"] for v in report["verdicts"] if v["verdict"] in ("regressed", "broken") and v["confirmed"]})
+        named = sorted(
+            {
+                v["scenario"]
+                for v in report["verdicts"]
+                if v["verdict"] in ("regressed", "broken") and v["confirmed"]
+            }
+        )
         right = bool(set(named) & world.truth.get(change.sha, frozenset()))
         print(
-            f"live, seed {seed}: {change.sha[:10]} {'faulty' if change in faulty else 'harmless'}: exit {done.returncode}, "
+            f"live, seed {seed}: {change.sha[:10]} {'faulty' if change in faulty else 'harmless'}: "
+            f"exit {done.returncode}, "
             f"{len(report['selection']['selected'])} scenarios, {report['spent_s']:.0f} s of {budget:.0f} s, "
             f"{'caught' if right else 'blamed' if named else 'nothing found'} {' '.join(named)}"
         )
@@ -218,15 +255,29 @@ def prepare(seed: int, folder: Path, rounds: int, *, do_record: bool) -> None:
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[101, 102], help="demo seeds")
-    parser.add_argument("--budgets", type=float, nargs="+", default=[0.10, 0.25], help="shares of the full cost")
+    parser.add_argument(
+        "--budgets", type=float, nargs="+", default=[0.10, 0.25], help="shares of the full cost"
+    )
     parser.add_argument("--draws", type=int, default=5, help="replays to average over")
-    parser.add_argument("--record", action="store_true", help="record the launches that are missing (about half an hour a seed)")
-    parser.add_argument("--rounds", type=int, default=4, help="rounds of two launches for each commit and scenario")
-    parser.add_argument("--live", type=int, default=0, metavar="N", help="run N faulty and N other changes for real, too")
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help="record the launches that are missing (about half an hour a seed)",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="rounds of two launches for each commit and scenario"
+    )
+    parser.add_argument(
+        "--live", type=int, default=0, metavar="N", help="run N faulty and N other changes for real, too"
+    )
     parser.add_argument("--workers", type=int, default=2, help="processes to replay with")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "northstar", help="demos and recordings")
+    parser.add_argument(
+        "--folder", type=Path, default=ROOT / "build" / "northstar", help="demos and recordings"
+    )
     parser.add_argument("--json", type=Path, help="write the rows here as well")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -246,14 +297,31 @@ def table(rows: list[Row]) -> str:
     """The rows for a person."""
     from tabulate import tabulate
 
-    headers = ("seed", "policy", "budget", "faulty", "caught at change", "at release", "missed", "falsely blamed", "unnamed", "cost share", "check", "sweep", "bisect")
+    headers = (
+        "seed",
+        "policy",
+        "budget",
+        "faulty",
+        "caught at change",
+        "at release",
+        "missed",
+        "falsely blamed",
+        "unnamed",
+        "cost share",
+        "check",
+        "sweep",
+        "bisect",
+    )
     body = [
         (
             row.seed,
             row.policy,
             f"{row.budget:.0%}",
             row.faulty,
-            *(f"{value:.1f}" for value in (row.at_change, row.at_release, row.missed, row.blamed, row.unnamed)),
+            *(
+                f"{value:.1f}"
+                for value in (row.at_change, row.at_release, row.missed, row.blamed, row.unnamed)
+            ),
             *(f"{value:.1%}" for value in (row.share, row.check_share, row.sweep_share, row.bisect_share)),
         )
         for row in rows

@@ -62,7 +62,7 @@ def record(
                             continue
                         launches: tuple[Launch, ...] = ()
                         if not why:
-                            if number == 0:
+                            if number == 0 and scenario is scenarios[0]:
                                 executor.run_block(_spec(scenario, sha, number))
                             # A warm-up block is one launch of each arm, here the same commit in its two places.
                             launches = executor.run_block(_spec(scenario, sha, number + 1))
@@ -80,7 +80,10 @@ def record(
                         made += 1
                         if made % 200 == 0:
                             left = (total - len(done) - made) * (time.monotonic() - start) / made
-                            print(f"recorded {made + len(done)} of {total}, {left / 60:.0f} min left", flush=True)
+                            print(
+                                f"recorded {made + len(done)} of {total}, {left / 60:.0f} min left",
+                                flush=True,
+                            )
     finally:
         executor.close()
 
@@ -98,9 +101,7 @@ def read(path: Path) -> Recording:
         for raw in entry["launches"]:
             launch = msgspec.convert(raw, Launch)
             # The round stands where a block would: launches of one round are paired in a replay.
-            pool.setdefault((sha, name), []).append(
-                replace(launch, stage="record", block=entry["round"])
-            )
+            pool.setdefault((sha, name), []).append(replace(launch, stage="record", block=entry["round"]))
     return Recording(pool, setup, unrunnable)
 
 

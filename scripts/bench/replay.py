@@ -1,4 +1,4 @@
-"""Walks a demo repository's new era change by change with one policy: select, run, and at releases sweep and bisect.
+"""Walks a demo's new era change by change with one policy: select, run; sweep and bisect at releases.
 
 Everything but the launches is the product's own code: the selection, the engine, the sweep, the bisection, training.
 Launches are drawn from a recording. What a policy may know at each change is what was known before it: the
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recording import Recording
+
 from tithe.attribution.bisection import bisect
 from tithe.attribution.explained import unexplained
 from tithe.attribution.labels import labels
@@ -89,7 +90,9 @@ class Walk:
         return sum(self.spent.values())
 
 
-def walk(world: World, policy: Policy, *, budget_s: float | None, sweeps: bool, every: int, draw: int) -> Walk:
+def walk(
+    world: World, policy: Policy, *, budget_s: float | None, sweeps: bool, every: int, draw: int
+) -> Walk:
     """One walk over all changes.
 
     Args:
@@ -100,18 +103,24 @@ def walk(world: World, policy: Policy, *, budget_s: float | None, sweeps: bool, 
     """
     found = Walk()
     executor = RecordedExecutor(
-        world.recording.pool, seed=draw, setup_s=world.recording.setup_s, unrunnable=world.recording.unrunnable
+        world.recording.pool,
+        seed=draw,
+        setup_s=world.recording.setup_s,
+        unrunnable=world.recording.unrunnable,
     )
     outcomes = list(world.known)
     releases = {sha: at for at, (_, sha) in enumerate(world.releases)}
     scenarios = [s for s in world.config.scenarios if (world.start, s.name) in world.recording.pool]
-    names = {s.name for s in scenarios}
     config = replace(world.config, scenarios=tuple(scenarios))
     seen = list(world.past)
     swept = world.start
     bank = 0.0
     with tempfile.TemporaryDirectory() as folder:
-        model = _train(world, config, seen, outcomes, Path(folder), None, draw) if policy.ranker is None and not policy.everything else None
+        model = (
+            _train(world, config, seen, outcomes, Path(folder), None, draw)
+            if policy.ranker is None and not policy.everything
+            else None
+        )
         for number, change in enumerate(world.changes):
             before = executor.spent()
             if policy.everything:
@@ -119,7 +128,7 @@ def walk(world: World, policy: Policy, *, budget_s: float | None, sweeps: bool, 
             else:
                 assert budget_s is not None
                 bank = min(bank + budget_s, BANK * budget_s)
-                history = History(tuple([*seen, change]), tuple(outcomes), world.launch_seconds)
+                history = History((*seen, change), tuple(outcomes), world.launch_seconds)
                 selection = select(
                     history,
                     config,
@@ -162,7 +171,7 @@ def walk(world: World, policy: Policy, *, budget_s: float | None, sweeps: bool, 
                 continue
             last = at == len(world.releases) - 1
             if sweeps and ((at + 1) % every == 0 or last):
-                _release(world, config, executor, swept, change, seen, outcomes, found, draw, names)
+                _release(world, config, executor, swept, change, seen, outcomes, found, draw)
                 swept = change.sha
             if model is not None or (policy.ranker is None and not policy.everything):
                 model = _train(world, config, seen, outcomes, Path(folder), model, draw)
@@ -179,7 +188,6 @@ def _release(
     outcomes: list[Outcome],
     found: Walk,
     draw: int,
-    names: set[ScenarioName],
 ) -> None:
     """The sweep of a release, and a bisection of what it found and no check had explained."""
     before = executor.spent()
@@ -261,7 +269,13 @@ def _train(
 ) -> Model | None:
     history = History(tuple(seen), tuple(outcomes), world.launch_seconds)
     report = train(
-        history, config, world.graph_of, folder, incumbent=incumbent, now=seen[-1].time + DAY + HOUR, seed=seed
+        history,
+        config,
+        world.graph_of,
+        folder,
+        incumbent=incumbent,
+        now=seen[-1].time + DAY + HOUR,
+        seed=seed,
     )
     return Model.load(folder / report.version) if report.better and report.version else incumbent
 

@@ -47,7 +47,9 @@ def test_wrong_configuration_names_file_key_and_what_was_expected(project, text:
     one_line(project.tithe("scenarios"), 2, "tithe.toml", says)
 
 
-@pytest.mark.parametrize("revision", ["--upload-pack=touch /tmp/x", "-h", "no-such-branch", "HEAD~99", "", "a b\x1b[31m"])
+@pytest.mark.parametrize(
+    "revision", ["--upload-pack=touch /tmp/x", "-h", "no-such-branch", "HEAD~99", "", "a b\x1b[31m"]
+)
 def test_unknown_and_hostile_revisions(project, revision: str) -> None:
     done = project.tithe("run", f"--base={revision}", "--head", "HEAD")
     one_line(done, 2)
@@ -109,7 +111,11 @@ def test_shallow_clone_says_what_is_missing(project, tmp_path: Path) -> None:
 FAILING = {
     "missing": ("python nowhere.py", None, "nowhere.py"),
     "no such program": ("no-such-program --x", None, "no-such-program"),
-    "fails": ("python bad.py", "import sys\nprint('it \\x1b[31mbroke', file=sys.stderr)\nsys.exit(3)\n", "exit code 3"),
+    "fails": (
+        "python bad.py",
+        "import sys\nprint('it \\x1b[31mbroke', file=sys.stderr)\nsys.exit(3)\n",
+        "exit code 3",
+    ),
     "no first batch": ("python bad.py", "print('training')\n", "tithe.first_batch()"),
 }
 
@@ -133,7 +139,7 @@ def test_scenario_that_hangs_is_ended_with_its_whole_tree(project) -> None:
     project.write(
         "hang.py",
         "import subprocess, sys, time\n"
-        "code = 'import os, time; os.setsid(); open(\"child.pid\", \"w\").write(str(os.getpid())); time.sleep(600)'\n"
+        'code = \'import os, time; os.setsid(); open("child.pid", "w").write(str(os.getpid())); time.sleep(600)\'\n'
         "subprocess.Popen([sys.executable, '-c', code])\n"
         "time.sleep(600)\n",
     )
@@ -153,7 +159,10 @@ def test_scenario_that_hangs_is_ended_with_its_whole_tree(project) -> None:
 
 
 def test_garbage_on_stdout_is_not_a_value(project) -> None:
-    project.write("noise.py", "import os, sys\nsys.stdout.buffer.write(bytes(range(128, 256)) * 200)\nprint('value=nan')\n")
+    project.write(
+        "noise.py",
+        "import os, sys\nsys.stdout.buffer.write(bytes(range(128, 256)) * 200)\nprint('value=nan')\n",
+    )
     config = (project.root / "tithe.toml").read_text().replace("python job.py", "python noise.py")
     project.write("tithe.toml", config.replace('["ttfb", "wall"]', '[{ name = "value" }]'))
     project.commit("Noise")
@@ -171,7 +180,7 @@ def test_store_from_a_newer_version_is_left_alone(project) -> None:
         connection.execute("PRAGMA user_version = 999")
         for (name,) in connection.execute("select name from sqlite_master where type = 'table'").fetchall():
             if "version" in name:
-                connection.execute(f"UPDATE {name} SET version = 999")
+                connection.execute("UPDATE " + name + " SET version = 999")  # noqa: S608 - our own table
     connection.close()
     before = path.read_bytes()
     one_line(project.tithe("status"), 3, "newer")

@@ -28,7 +28,8 @@ def report_text(report: BisectReport, subjects: dict[Sha, str], style: str) -> s
     else:
         lines = [f"{what}: no single change can be named: {output.name(report.reason, 300)}"]
     rows = [
-        (output.short(s.sha), output.percent(s.probability), subjects.get(s.sha, "")) for s in report.candidates[:8]
+        (output.short(s.sha), output.percent(s.probability), subjects.get(s.sha, ""))
+        for s in report.candidates[:8]
     ]
     if rows:
         lines += ["", output.table(("candidate", "chance", "subject"), rows, style)]

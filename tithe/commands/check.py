@@ -31,9 +31,13 @@ class CheckReport:
 @click.command("check", short_help="Select and run within a budget: the step for CI.")
 @click.option("--budget", required=True, help=BUDGET_HELP)
 @click.option("--base", help="The revision to compare with. [default: where head left the main branch]")
-@click.option("--head", help="The revision under test. [default: the work tree, uncommitted changes included]")
+@click.option(
+    "--head", help="The revision under test. [default: the work tree, uncommitted changes included]"
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
-@click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 4 where a metric that decides stays inconclusive.")
+@click.option(
+    "--fail-on-inconclusive", is_flag=True, help="Exit with 4 where a metric that decides stays inconclusive."
+)
 @output.project_options
 @output.format_options
 def command(
@@ -82,5 +86,3 @@ def command(
 
         output.emit(report, style, output_path, text)
         raise click.exceptions.Exit(exit_code(result, scenarios, fail_on_inconclusive=fail_on_inconclusive))
-
-

@@ -9,7 +9,13 @@ import click
 
 @click.command("demo", short_help="Write a demo repository with a history of real faults.")
 @click.argument("target", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Moves which commits carry which fault.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Moves which commits carry which fault.",
+)
 @click.option("--force", is_flag=True, help="Replace DIR if it is a demo repository already.")
 def command(target: Path, seed: int, force: bool) -> None:
     """Write a demo repository to DIR: a small training package with its git history.

@@ -35,12 +35,22 @@ def git(repo: Path, config_path: Path | None, style: str, output_path: Path | No
             warnings.append(
                 "this is a shallow clone: older history is missing; `git fetch --unshallow` brings it"
             )
-        document = {"schema": 1, "id": f"git-{tip}", "added": added, "changes": total, "tip": tip, "warnings": warnings}
+        document = {
+            "schema": 1,
+            "id": f"git-{tip}",
+            "added": added,
+            "changes": total,
+            "tip": tip,
+            "warnings": warnings,
+        }
         output.emit(
             document,
             style,
             output_path,
-            lambda _: f"{added} new changes, {total} in all, up to {output.short(tip)}" + output.warnings_text(warnings),
+            lambda _: (
+                f"{added} new changes, {total} in all, up to {output.short(tip)}"
+                + output.warnings_text(warnings)
+            ),
         )
 
 
@@ -59,9 +69,13 @@ def spool(source: Path, repo: Path, config_path: Path | None, style: str, output
         report = ingest(project.store, source)
 
         def text(_: str) -> str:
-            added = ", ".join(f"{count} {kind}s" for kind, count in sorted(report.added.items())) or "nothing new"
+            added = (
+                ", ".join(f"{count} {kind}" for kind, count in sorted(report.added.items())) or "nothing new"
+            )
             lines = [f"{report.bundles} bundles read, {report.already} known already: {added}"]
-            lines += [f"skipped {output.name(path, 200)}: {output.name(why, 300)}" for path, why in report.skipped]
+            lines += [
+                f"skipped {output.name(path, 200)}: {output.name(why, 300)}" for path, why in report.skipped
+            ]
             return "\n".join(lines)
 
         output.emit(report, style, output_path, text)

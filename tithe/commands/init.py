@@ -10,10 +10,17 @@ from tithe.data.errors import UsageError
 
 
 @click.command("init", short_help="Write a commented tithe.toml that fits this repository.")
-@click.option("--repo", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="A folder in the repository. [default: the current folder]")
+@click.option(
+    "--repo",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="A folder in the repository. [default: the current folder]",
+)
 @click.option("--force", is_flag=True, help="Overwrite an existing tithe.toml.")
 @click.option("--stdout", is_flag=True, help="Print it instead of writing it.")
-@click.option("--schema", is_flag=True, help="Print the JSON schema of tithe.toml, for editors, and write nothing.")
+@click.option(
+    "--schema", is_flag=True, help="Print the JSON schema of tithe.toml, for editors, and write nothing."
+)
 def command(repo: Path, force: bool, stdout: bool, schema: bool) -> None:
     """Write a commented tithe.toml to the root of the repository.
 
@@ -37,6 +44,8 @@ def command(repo: Path, force: bool, stdout: bool, schema: bool) -> None:
         return
     path = root / "tithe.toml"
     if path.exists() and not force:
-        raise UsageError("it exists already", where=str(path), mend="edit it, or pass --force to overwrite it")
+        raise UsageError(
+            "it exists already", where=str(path), mend="edit it, or pass --force to overwrite it"
+        )
     write_file(path, text)
     click.echo(f"wrote {path}; next: `tithe scenarios`, then `tithe ingest git`")

@@ -11,7 +11,17 @@ import click
 
 from tithe import output
 from tithe.data.errors import EXIT_INCONCLUSIVE, EXIT_INFRASTRUCTURE, EXIT_OK, EXIT_REGRESSED, UsageError
-from tithe.data.records import FAILING, Picked, RunRecord, RunReport, Scenario, Selection, Sha, Source, Verdict
+from tithe.data.records import (
+    FAILING,
+    Picked,
+    RunRecord,
+    RunReport,
+    Scenario,
+    Selection,
+    Sha,
+    Source,
+    Verdict,
+)
 from tithe.wiring import Project, new_run_id
 
 Kind = Literal["run", "check", "sweep"]
@@ -130,11 +140,16 @@ def load_selection(path: Path) -> Selection:
 
 @click.command("run", short_help="A/B-test a selection, or named scenarios, base against head.")
 @click.argument("what", nargs=-1, metavar="[SELECTION.json | SCENARIO...]")
-@click.option("--base", help="The revision to compare with. [default: the selection's, or where head left the main branch]")
+@click.option(
+    "--base",
+    help="The revision to compare with. [default: the selection's, or where head left the main branch]",
+)
 @click.option("--head", help="The revision under test. [default: the selection's, or the work tree]")
 @click.option("--budget", help="Start no further scenario once this much machine time is spent: 60s, 30m.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of launches.")
-@click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 4 where a metric that decides stays inconclusive.")
+@click.option(
+    "--fail-on-inconclusive", is_flag=True, help="Exit with 4 where a metric that decides stays inconclusive."
+)
 @output.project_options
 @output.format_options
 def command(
@@ -190,5 +205,9 @@ def one_budget(budget: str | None) -> float | None:
         return None
     seconds = parse_budget(budget)
     if set(seconds) != {"cpu"}:
-        raise UsageError("one machine time is expected here, not one per resource", where=f"--budget {budget}", mend="write it as 30m")
+        raise UsageError(
+            "one machine time is expected here, not one per resource",
+            where=f"--budget {budget}",
+            mend="write it as 30m",
+        )
     return seconds["cpu"]

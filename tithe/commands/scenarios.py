@@ -60,7 +60,19 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
                 )
                 for s in project.config.scenarios
             ]
-            headers = ("scenario", "tier", "resource", "gate", "launch s", "last regressed in", "command, or why not")
-            return output.table(headers, rows, style) if rows else "no scenario is defined; add a [[scenario]] table"
+            headers = (
+                "scenario",
+                "tier",
+                "resource",
+                "gate",
+                "launch s",
+                "last regressed in",
+                "command, or why not",
+            )
+            return (
+                output.table(headers, rows, style)
+                if rows
+                else "no scenario is defined; add a [[scenario]] table"
+            )
 
         output.emit(document, style, output_path, text)

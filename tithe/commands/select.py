@@ -13,7 +13,9 @@ from tithe.data.units import parse_budget
 from tithe.wiring import Project
 
 
-def choose(project: Project, *, budget: str, base: str | None, head: str | None, seed: int, tier: str) -> Selection:
+def choose(
+    project: Project, *, budget: str, base: str | None, head: str | None, seed: int, tier: str
+) -> Selection:
     """The selection for base..head; recorded in the store."""
     from tithe.selector.select import select
 
@@ -58,7 +60,10 @@ def selection_text(selection: Selection, style: str) -> str:
     if selection.rest:
         lines.append(
             "left out: "
-            + ", ".join(f"{output.name(c.scenario)} ({output.percent(c.probability)}, {c.picked})" for c in selection.rest)
+            + ", ".join(
+                f"{output.name(c.scenario)} ({output.percent(c.probability)}, {c.picked})"
+                for c in selection.rest
+            )
         )
     return "\n".join(lines) + output.warnings_text(selection.warnings)
 
@@ -69,11 +74,19 @@ def _ranked_by(model: str) -> str:
 
 def _row(candidate: Candidate) -> tuple[object, ...]:
     cost = "+".join(
-        output.duration(seconds) if resource == "cpu" else f"{output.duration(seconds)} {output.name(resource)}"
+        output.duration(seconds)
+        if resource == "cpu"
+        else f"{output.duration(seconds)} {output.name(resource)}"
         for resource, seconds in candidate.cost.items()
     )
     reasons = "; ".join(output.name(reason, 120) for reason in candidate.reasons)
-    return candidate.rank, output.name(candidate.scenario), output.percent(candidate.probability), cost, reasons
+    return (
+        candidate.rank,
+        output.name(candidate.scenario),
+        output.percent(candidate.probability),
+        cost,
+        reasons,
+    )
 
 
 BUDGET_HELP = "Machine time for the whole decision, both arms: 60s, 30m, 1h30m, or cpu=2h,gpu=20m."
@@ -82,9 +95,17 @@ BUDGET_HELP = "Machine time for the whole decision, both arms: 60s, 30m, 1h30m, 
 @click.command("select", short_help="Choose the scenarios that are worth running for a change.")
 @click.option("--budget", required=True, help=BUDGET_HELP)
 @click.option("--base", help="The revision to compare with. [default: where head left the main branch]")
-@click.option("--head", help="The revision under test. [default: the work tree, uncommitted changes included]")
+@click.option(
+    "--head", help="The revision under test. [default: the work tree, uncommitted changes included]"
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
-@click.option("--tier", type=click.Choice(["change", "release"]), default="change", show_default=True, help="release takes the scenarios of both tiers.")
+@click.option(
+    "--tier",
+    type=click.Choice(["change", "release"]),
+    default="change",
+    show_default=True,
+    help="release takes the scenarios of both tiers.",
+)
 @output.project_options
 @output.format_options
 def command(

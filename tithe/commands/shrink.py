@@ -36,7 +36,12 @@ def report_text(report: ShrinkReport, style: str) -> str:
 @output.project_options
 @output.format_options
 def command(
-    scenario: str, head: str | None, repo: Path, config_path: Path | None, style: str, output_path: Path | None
+    scenario: str,
+    head: str | None,
+    repo: Path,
+    config_path: Path | None,
+    style: str,
+    output_path: Path | None,
 ) -> None:
     """Find a cheaper way to run SCENARIO that still executes the same functions of this repository.
 
@@ -51,7 +56,14 @@ def command(
         sha = project.tip(head)
         progress = output.Progress()
         try:
-            report = shrink(target, sha, project.executor, run=new_run_id(), sink=project.store.add_launches, progress=progress)
+            report = shrink(
+                target,
+                sha,
+                project.executor,
+                run=new_run_id(),
+                sink=project.store.add_launches,
+                progress=progress,
+            )
         finally:
             progress.done()
         output.emit(report, style, output_path, lambda style: report_text(report, style))

@@ -31,7 +31,9 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
         if not counts["changes"]:
             next_steps.append("`tithe ingest git` reads the history of the main branch")
         if not outcomes:
-            next_steps.append("`tithe check --budget 5m` measures a first change; `tithe ingest spool` takes what others measured")
+            next_steps.append(
+                "`tithe check --budget 5m` measures a first change; `tithe ingest spool` takes what others measured"
+            )
         elif promoted is None:
             next_steps.append("`tithe train` trains a model; until then the prior ranks")
         document = {
@@ -50,7 +52,11 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
 
         def text(style: str) -> str:
             rows = [
-                ("history", f"{counts['changes']} changes" + (f", the last {output.short(last.sha)} {output.name(last.subject)}" if last else "")),
+                (
+                    "history",
+                    f"{counts['changes']} changes"
+                    + (f", the last {output.short(last.sha)} {output.name(last.subject)}" if last else ""),
+                ),
                 ("scenarios", f"{len(project.config.scenarios)}, {len(measured)} of them measured"),
                 ("launches", f"{counts['launches']} in {counts['runs']} runs"),
                 ("outcomes", ", ".join(f"{n} {v}" for v, n in verdicts.most_common()) or "none"),

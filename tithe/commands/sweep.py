@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tithe import output
-from tithe.commands.run import one_budget, execute, exit_code, report_text
+from tithe.commands.run import execute, exit_code, one_budget, report_text
 from tithe.data.records import FAILING
 from tithe.wiring import Project
 
@@ -17,7 +17,9 @@ from tithe.wiring import Project
 @click.option("--head", required=True, help="The later release.")
 @click.option("--budget", help="Start no further scenario once this much machine time is spent: 30m, 2h.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of launches.")
-@click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 4 where a metric that decides stays inconclusive.")
+@click.option(
+    "--fail-on-inconclusive", is_flag=True, help="Exit with 4 where a metric that decides stays inconclusive."
+)
 @output.project_options
 @output.format_options
 def command(

@@ -42,10 +42,18 @@ def command(seed: int, repo: Path, config_path: Path | None, style: str, output_
 
         def text(style: str) -> str:
             rows = [
-                (row.policy, *(output.percent(share, digits=0) for share in row.change_recall), f"{row.apfd:.2f}")
+                (
+                    row.policy,
+                    *(output.percent(share, digits=0) for share in row.change_recall),
+                    f"{row.apfd:.2f}",
+                )
                 for row in report.backtest.rows
             ]
-            headers = ("policy", *(f"@{output.percent(b, digits=0)}" for b in report.backtest.budgets), "APFD")
+            headers = (
+                "policy",
+                *(f"@{output.percent(b, digits=0)}" for b in report.backtest.budgets),
+                "APFD",
+            )
             backtest = ""
             if rows:
                 backtest = (

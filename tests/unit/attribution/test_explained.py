@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+
 from tithe.attribution.explained import explained_log, unexplained
 from tithe.data.config import DecisionPolicy
 from tithe.data.records import MetricName, Outcome, ScenarioName, Sha, Verdict, VerdictName
@@ -15,7 +16,15 @@ POLICY = DecisionPolicy(wanted_effect=0.05, floor=0.02)
 
 def outcome(verdict: VerdictName, ratio: float | None, scenario: str = "lm") -> Outcome:
     return Outcome(
-        Sha("a"), Sha("b"), ScenarioName(scenario), METRIC, verdict, 1.0, source="ab", picked="chosen", ratio=ratio
+        Sha("a"),
+        Sha("b"),
+        ScenarioName(scenario),
+        METRIC,
+        verdict,
+        1.0,
+        source="ab",
+        picked="chosen",
+        ratio=ratio,
     )
 
 

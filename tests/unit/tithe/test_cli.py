@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tithe.cli import COMMANDS
 from tithe.data.errors import EXIT_MEANINGS
 
@@ -15,7 +16,11 @@ def tithe(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]
     import os
 
     return subprocess.run(
-        [sys.executable, "-m", "tithe", *args], cwd=cwd, capture_output=True, text=True, env={**os.environ, **env}
+        [sys.executable, "-m", "tithe", *args],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
     )
 
 

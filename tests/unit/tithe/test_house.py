@@ -43,7 +43,18 @@ def test_room_is_linked_and_mapped(room: str) -> None:
     assert mapping[f"tithe.{room}"] == room
 
 
-HEAVY = ("numpy", "scipy", "pandas", "sklearn", "lightgbm", "networkx", "sqlite_utils", "torch", "click", "msgspec")
+HEAVY = (
+    "numpy",
+    "scipy",
+    "pandas",
+    "sklearn",
+    "lightgbm",
+    "networkx",
+    "sqlite_utils",
+    "torch",
+    "click",
+    "msgspec",
+)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +78,7 @@ def test_every_module_says_what_it_is_for() -> None:
         str(path.relative_to(ROOT))
         for top in (*ROOMS, "tithe", "scripts")
         for path in (ROOT / top).rglob("*.py")
-        if not any(parent.is_symlink() for parent in path.parents) and not ast.get_docstring(ast.parse(path.read_text()))
+        if not any(parent.is_symlink() for parent in path.parents)
+        and not ast.get_docstring(ast.parse(path.read_text()))
     ]
     assert silent == []
