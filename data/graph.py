@@ -186,7 +186,11 @@ class GraphBuilder:
         if self._cache is None:
             return None
         try:
-            with np.load(self._cache / f"{key}.npz", allow_pickle=False) as stored:
+            # Opened here, because numpy leaves a damaged file open.
+            with (
+                (self._cache / f"{key}.npz").open("rb") as handle,
+                np.load(handle, allow_pickle=False) as stored,
+            ):
                 return ScenarioGraph(
                     tuple(ScenarioName(str(name)) for name in stored["scenarios"]),
                     tuple(str(path) for path in stored["files"]),

@@ -85,7 +85,7 @@ class Names:
         `near` is the file that asks: a script sees its own folder's modules.
         """
         target = self._modules.get(dotted, "")
-        if not target and near:
+        if not target and near and posixpath.join(posixpath.dirname(near), "__init__.py") not in self.files:
             beside = posixpath.join(posixpath.dirname(near), *dotted.split("."))
             target = next((p for p in (beside + ".py", beside + "/__init__.py") if p in self.files), "")
         found = [("import", target)] if target else []

@@ -198,12 +198,12 @@ def next_version(models: Path) -> str:
     return f"{max(numbers, default=0) + 1:03d}"
 
 
-def share_of(faulty: int, *, half: int = 15) -> float:
+def share_of(faulty: int, *, half: int = 40) -> float:
     """Part of the trees' sum that counts after `faulty` faulty changes: a half at `half` of them."""
     return faulty / (faulty + half)
 
 
-def fit_calibration(raw: Floats, label: Floats, weight: Floats, *, strength: float = 4.0) -> Calibration:
+def fit_calibration(raw: Floats, label: Floats, weight: Floats, *, strength: float = 20.0) -> Calibration:
     """Platt's scaling by Newton's method, held to slope 1 and intercept 0 by `strength` pseudo-observations.
 
     Args:
