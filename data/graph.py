@@ -37,7 +37,7 @@ from tithe.data.records import Scenario, ScenarioName, Sha
 if TYPE_CHECKING:
     from tithe.data.config import Config
 
-VERSION = 1
+VERSION = 2
 """Of the way scans and graphs are made; a new one leaves older cache entries unused."""
 
 MANIFESTS = frozenset({"pyproject.toml", "setup.cfg", "tox.ini", "tithe.toml", "package.json"})

@@ -14,12 +14,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["import", "lazy", "dynamic", "string"]
-"""How a file refers to another: on import, inside a function, by `importlib`, or by naming it in a string."""
+Kind = Literal["import", "lazy", "dynamic", "string", "word"]
+"""How a file refers to another: on import, inside a function, by `importlib`, by naming it in a string, or by a
+bare word of a configuration that a registry may turn into the name of a module."""
 
 MAX_BYTES = 1_000_000
 """Larger files are data, not code: they keep no references."""
 MAX_STRINGS = 2_000
+MIN_WORD = 3
+"""Letters of a bare word below which it is taken to name nothing."""
 
 _NAMELIKE = re.compile(r"[A-Za-z0-9_./\\:-]{2,200}")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{1,199}")
@@ -78,8 +81,10 @@ def scan_text(source: bytes) -> Scan:
             word = match.group().rstrip(".,/-")
             if ("." in word or "/" in word) and not _is_number(word):
                 found[Ref("string", word)] = None
-                if len(found) >= MAX_STRINGS:
-                    return Scan(refs=tuple(found))
+            elif len(word) >= MIN_WORD and word.isidentifier():
+                found[Ref("word", word)] = None
+            if len(found) >= MAX_STRINGS:
+                return Scan(refs=tuple(found))
     return Scan(refs=tuple(found))
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SCANNED_SUFFIXES = (".toml", ".yaml", ".yml", ".json", ".cfg", ".ini", ".gin", ".conf", ".sh")
 """Text files that may name other files; those of any other suffix are nodes without edges."""
 
+MAX_SAME_WORD = 3
+"""A bare word is an edge to the modules of that name if there are no more than this many."""
 MAX_FOLDER = 50
 """A folder named in a string is an edge to its files if it holds no more than this many."""
 
@@ -53,6 +55,10 @@ class Names:
                     self._add_root(folder, dotted)
                     break
         self.tops = {name.split(".", 1)[0] for name in self._modules}
+        self._by_last: dict[str, set[str]] = defaultdict(set)
+        for dotted, path in self._modules.items():
+            if "." in dotted:
+                self._by_last[dotted.rpartition(".")[2]].add(path)
 
     def _root_of(self, init: str) -> str:
         """The folder above the topmost package that holds `init`."""
@@ -100,6 +106,12 @@ class Names:
         """Files that `ref`, found in `path`, leads to, with the kind of each edge."""
         if ref.kind == "string":
             yield from self.string(ref.target, path)
+            return
+        if ref.kind == "word":
+            # A registry's short name: `{"model": "resnet"}` for `mytrainer.models.resnet`.
+            named = self._by_last.get(ref.target, set())
+            if len(named) <= MAX_SAME_WORD:
+                yield from (("word", target) for target in sorted(named))
             return
         base = self._absolute(ref, path)
         if base is None:

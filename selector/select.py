@@ -26,9 +26,8 @@ from tithe.selector.reasons import reasons
 from tithe.selector.schedule import schedule
 
 if TYPE_CHECKING:
-    from tithe.selector.model import Model
-
     from tithe.data.config import Config
+    from tithe.selector.model import Model
 
 SHOWN_PATHS = 20
 SHOWN_WARNINGS = 20

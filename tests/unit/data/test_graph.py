@@ -278,3 +278,24 @@ def test_edges_are_those_that_grimp_finds_in_a_real_package(name: str) -> None:
         assert one_hop - expected - packages - above == set(), module
         checked += 1
     assert checked >= len(modules) // 2
+
+
+def test_a_short_name_in_a_config_leads_to_the_module_that_a_registry_would_load() -> None:
+    files = {
+        "train.py": "from pkg import registry\n",
+        "small.json": '{"model": "resnet:Block", "depth": "deep"}',
+        "other.json": '{"model": "mlp"}',
+        "src/pkg/__init__.py": "",
+        "src/pkg/registry.py": "import importlib\n",
+        "src/pkg/models/__init__.py": "",
+        "src/pkg/models/resnet.py": "",
+        "src/pkg/models/mlp.py": "",
+        **{f"src/pkg/p{n}/{name}.py": "" for n in range(4) for name in ("__init__", "deep")},
+    }
+    graph = graph_of(files, scenario("python train.py small.json", "a"), scenario("python train.py other.json", "b"))
+    resnet, mlp = graph.column["src/pkg/models/resnet.py"], graph.column["src/pkg/models/mlp.py"]
+    near = graph.proximity
+    assert near[0, resnet] > 0.2 > near[1, resnet]
+    assert near[1, mlp] > 0.2 > near[0, mlp]
+    # A word that many modules are called by says nothing.
+    assert not any(path.endswith("deep.py") and near[0, at] > 0.2 for path, at in graph.column.items())
