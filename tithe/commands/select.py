@@ -13,6 +13,10 @@ from tithe.data.units import parse_budget
 from tithe.wiring import Project
 
 
+SHOWN_REASONS = 2
+"""Of each scenario in the table; the JSON has them all."""
+
+
 def choose(
     project: Project, *, budget: str, base: str | None, head: str | None, seed: int, tier: str
 ) -> Selection:
@@ -79,7 +83,7 @@ def _row(candidate: Candidate) -> tuple[object, ...]:
         else f"{output.duration(seconds)} {output.name(resource)}"
         for resource, seconds in candidate.cost.items()
     )
-    reasons = "; ".join(output.name(reason, 120) for reason in candidate.reasons)
+    reasons = "; ".join(output.name(reason, 80) for reason in candidate.reasons[:SHOWN_REASONS])
     return (
         candidate.rank,
         output.name(candidate.scenario),

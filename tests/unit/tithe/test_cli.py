@@ -63,3 +63,10 @@ def test_wrong_usage_is_one_line_and_exit_code_2(args: tuple[str, ...], says: st
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("tithe: ")
+
+
+def test_the_reference_page_is_what_the_code_says() -> None:
+    from tithe.reference import render
+
+    page = Path(__file__).resolve().parents[3] / "docs" / "reference.md"
+    assert page.read_text(encoding="utf-8") == render(), "run: python -m tithe.reference > docs/reference.md"
