@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from tithe.data.entries import Entries
 
-KIND_WEIGHT = {"import": 1.0, "lazy": 0.9, "dynamic": 0.9, "string": 0.6, "package": 0.6, "word": 0.6, "folder": 0.4}
+KIND_WEIGHT = {
+    "import": 1.0,
+    "lazy": 0.9,
+    "dynamic": 0.9,
+    "string": 0.6,
+    "package": 0.6,
+    "word": 0.6,
+    "folder": 0.4,
+}
 KIND_HOPS = {"import": 1, "lazy": 1, "dynamic": 1, "string": 2, "package": 1, "word": 2, "folder": 2}
 DECAY = 0.85
 FAN_IN = 0.25

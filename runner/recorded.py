@@ -1,10 +1,10 @@
 """An executor that launches nothing: it draws from launches that were measured before.
 
 Months of decisions can be replayed in seconds, with real noise and honest costs: every draw is charged the
-seconds that its launch took. Draws are independent within a revision, so drift between blocks, which
-pairing takes out anyway, is not in them; and the launches on record of two revisions without a difference
-differ
-by chance, which resampling repeats for ever. Give such revisions one pool where that matters.
+seconds that its launch took. Launches on record that share a block number were made side by side, and the two
+arms of a block are drawn from the same ones where they can, so that what pairing takes out of real blocks is
+taken out here. The launches on record of two revisions without a difference differ by chance, which
+resampling repeats for ever. Give such revisions one pool where that matters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tithe.data.errors import LaunchError, SetupError
-from tithe.data.records import Launch, Place, ScenarioName, Sha
+from tithe.data.records import ArmName, Launch, Place, ScenarioName, Sha
 from tithe.runner.executor import BlockSpec
 
 
@@ -41,12 +41,12 @@ class RecordedExecutor:
         unrunnable: Mapping[Sha, str] | None = None,
         host: str = "recorded",
     ) -> None:
-        self._pool: dict[tuple[Sha, ScenarioName], dict[Place, list[Launch]]] = {}
+        self._pool: dict[tuple[Sha, ScenarioName], dict[Place, dict[int, list[Launch]]]] = {}
         for key, launches in pool.items():
-            places: dict[Place, list[Launch]] = {"a": [], "b": []}
+            places: dict[Place, dict[int, list[Launch]]] = {"a": {}, "b": {}}
             for launch in launches:
                 if launch.stage != "warmup":
-                    places[launch.place].append(launch)
+                    places[launch.place].setdefault(launch.block, []).append(launch)
             self._pool[key] = places
         self._seed = seed
         self._setup_s = setup_s
@@ -74,21 +74,27 @@ class RecordedExecutor:
             SetupError: a revision of the block is unrunnable.
             LaunchError: nothing is on record for a revision and the scenario.
         """
-        launches = []
+        launches: list[Launch] = []
         for position, arm in enumerate(spec.order()):
             sha, place = spec.sha(arm), spec.place(arm)
             if why := self.prepare(sha):
                 raise SetupError(why, where=sha)
-            places = self._pool.get((sha, spec.scenario.name), {})
-            choices = places.get(place) or [launch for some in places.values() for launch in some]
-            if not choices:
+            rounds = self._rounds(sha, spec, place)
+            if not rounds:
                 raise LaunchError(
                     "no launch is on record",
                     where=f"{spec.scenario.name} at {sha}",
                     mend="record this revision, or leave it out of the replay",
                 )
+            nth = sum(before.arm == arm for before in launches)
+            common = sorted(rounds.keys() & self._other(spec, arm))
+            # Both arms draw the same round with the same numbers, and then each its own launch of it.
+            pairing = random.Random(f"{self._seed}:{spec.launch_id(nth)}")  # noqa: S311
+            choices = (
+                rounds[pairing.choice(common)] if common else [x for some in rounds.values() for x in some]
+            )
             identity = spec.launch_id(position)
-            drawn = random.Random(f"{self._seed}:{identity}").choice(choices)  # noqa: S311
+            drawn = random.Random(f"{self._seed}:{identity}:launch").choice(choices)  # noqa: S311
             launch = replace(
                 drawn,
                 id=identity,
@@ -104,6 +110,14 @@ class RecordedExecutor:
             self._spent += launch.seconds
             launches.append(launch)
         return tuple(launches)
+
+    def _rounds(self, sha: Sha, spec: BlockSpec, place: Place) -> dict[int, list[Launch]]:
+        places = self._pool.get((sha, spec.scenario.name), {})
+        return places.get(place) or next((some for some in places.values() if some), {})
+
+    def _other(self, spec: BlockSpec, arm: ArmName) -> set[int]:
+        other: ArmName = "head" if arm == "base" else "base"
+        return set(self._rounds(spec.sha(other), spec, spec.place(other)))
 
     def spent(self) -> float:
         return self._spent

@@ -1,8 +1,8 @@
 """Records launches of every scenario at every commit of a demo repository's new era, to replay decisions from.
 
-Launches go round by round over all commits, so that a host that drifts over the hour moves every commit alike, and a
-round's launches of two commits can be paired. One line of JSON a launch; a recording that was stopped goes on where it
-stopped.
+Launches go round by round, and within a round scenario by scenario over all commits, in seconds: a host that drifts
+or has a loud neighbour moves all commits alike, and a replay pairs the launches of one round. One line of JSON for each
+commit, scenario and round; a recording that was stopped goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -52,31 +52,33 @@ def record(
     total, start, made = len(commits) * len(scenarios) * rounds, time.monotonic(), 0
     try:
         with path.open("a", encoding="utf-8") as stream:
+            setup = {}
+            why = {}
+            for sha in commits:
+                before = executor.spent()
+                why[sha] = executor.prepare(sha)
+                setup[sha] = executor.spent() - before
             for number in range(rounds):
-                for sha in commits:
-                    before = executor.spent()
-                    why = executor.prepare(sha)
-                    setup = executor.spent() - before
-                    for scenario in scenarios:
+                for scenario in scenarios:
+                    for sha in commits:
                         if (sha, scenario.name, number) in done:
                             continue
                         launches: tuple[Launch, ...] = ()
-                        if not why:
+                        if not why[sha]:
                             if number == 0 and scenario is scenarios[0]:
                                 executor.run_block(_spec(scenario, sha, number))
-                            # A warm-up block is one launch of each arm, here the same commit in its two places.
+                            # A warm-up block is one launch of each arm: here one commit in its two places.
                             launches = executor.run_block(_spec(scenario, sha, number + 1))
                         entry = {
                             "sha": sha,
                             "scenario": scenario.name,
                             "round": number,
-                            "setup_s": setup,
-                            "why": why,
+                            "setup_s": setup.pop(sha, 0.0),
+                            "why": why[sha],
                             "launches": [codec.to_plain(launch) for launch in launches],
                         }
                         stream.write(json.dumps(entry) + "\n")
                         stream.flush()
-                        setup = 0.0
                         made += 1
                         if made % 200 == 0:
                             left = (total - len(done) - made) * (time.monotonic() - start) / made

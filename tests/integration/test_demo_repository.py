@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tithe.data.config import load
 from tithe.data.errors import UsageError
 from tithe.data.git import GitRepo
@@ -26,7 +27,10 @@ def test_same_seed_same_repository_whatever_the_users_configuration(tmp_path: Pa
         encoding="utf-8",
     )
     first = write(tmp_path / "one", seed=3)
-    code = "import sys; from pathlib import Path; from tithe.demo.write import write; print(write(Path(sys.argv[1]), seed=3).head)"
+    code = (
+        "import sys; from pathlib import Path; from tithe.demo.write import write\n"
+        "print(write(Path(sys.argv[1]), seed=3).head)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "two")],
         env=_environment(GIT_CONFIG_GLOBAL=str(hostile), HOME=str(tmp_path)),
@@ -57,7 +61,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("number", range(16))
-def test_every_scenario_is_a_real_launch_that_marks_its_first_batch(demo: Path, number: int, tmp_path: Path) -> None:
+def test_every_scenario_is_a_real_launch_that_marks_its_first_batch(
+    demo: Path, number: int, tmp_path: Path
+) -> None:
     scenario = [s for s in load(demo).scenarios if not s.requires][number]
     marks = tmp_path / "marks"
     done = subprocess.run(

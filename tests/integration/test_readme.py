@@ -20,7 +20,9 @@ def _block(after: str, language: str) -> str:
 
 def test_the_commands_for_ones_own_repository_run(project) -> None:
     (project.root / "tithe.toml").unlink()
-    project.commit("A trainer", {"train.py": "from pkg import work\nimport tithe\n\nwork.run()\ntithe.first_batch()\n"})
+    project.commit(
+        "A trainer", {"train.py": "from pkg import work\nimport tithe\n\nwork.run()\ntithe.first_batch()\n"}
+    )
     project.commit("A change", {"pkg/work.py": "def run():\n    return sum(range(1_000_000))\n"})
     lines = _block("<!-- tested:", "console").splitlines()
     assert len(lines) >= 5

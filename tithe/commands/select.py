@@ -12,7 +12,6 @@ from tithe.data.records import Candidate, Selection
 from tithe.data.units import parse_budget
 from tithe.wiring import Project
 
-
 SHOWN_REASONS = 2
 """Of each scenario in the table; the JSON has them all."""
 

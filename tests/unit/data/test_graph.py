@@ -292,7 +292,9 @@ def test_a_short_name_in_a_config_leads_to_the_module_that_a_registry_would_load
         "src/pkg/models/mlp.py": "",
         **{f"src/pkg/p{n}/{name}.py": "" for n in range(4) for name in ("__init__", "deep")},
     }
-    graph = graph_of(files, scenario("python train.py small.json", "a"), scenario("python train.py other.json", "b"))
+    graph = graph_of(
+        files, scenario("python train.py small.json", "a"), scenario("python train.py other.json", "b")
+    )
     resnet, mlp = graph.column["src/pkg/models/resnet.py"], graph.column["src/pkg/models/mlp.py"]
     near = graph.proximity
     assert near[0, resnet] > 0.2 > near[1, resnet]

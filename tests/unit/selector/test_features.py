@@ -73,9 +73,10 @@ def test_a_correction_replaces_what_it_corrects(worlds) -> None:
     assert after.failures[at] == before.failures[at] - 1
     assert after.measured[at] == before.measured[at]
     assert len(labels(corrected, world.config.scenarios)) == len(labels(history, world.config.scenarios))
-    assert sum(x.failing for x in labels(corrected, world.config.scenarios)) == sum(
-        x.failing for x in labels(history, world.config.scenarios)
-    ) - 1
+    assert (
+        sum(x.failing for x in labels(corrected, world.config.scenarios))
+        == sum(x.failing for x in labels(history, world.config.scenarios)) - 1
+    )
 
 
 def test_outcomes_over_a_range_label_no_change(worlds) -> None:
@@ -115,7 +116,9 @@ def test_a_replay_hides_the_newest_labels_and_keeps_what_was_inferred(worlds) ->
 
 def test_files_outside_the_graph_lean_on_their_folder(worlds) -> None:
     world = worlds(1)
-    known = next(path for path in world.graph.files if path.startswith("pkg/models/") and "__init__" not in path)
+    known = next(
+        path for path in world.graph.files if path.startswith("pkg/models/") and "__init__" not in path
+    )
     new = replace(world.changes[0], files=(FileEdit("pkg/models/brand_new.py", 10, 0),))
     odd = replace(world.changes[0], files=(FileEdit("elsewhere/x.py", 10, 0),))
     near = touched(new, world.graph, world.config.scenarios)
@@ -163,7 +166,14 @@ def test_kinds_of_paths(path: str, kind: str) -> None:
 
 
 def test_identifiers_are_split() -> None:
-    assert tokens("models/TokenCache_v2.py HTTPServer logs") == ["model", "token", "cache", "http", "server", "log"]
+    assert tokens("models/TokenCache_v2.py HTTPServer logs") == [
+        "model",
+        "token",
+        "cache",
+        "http",
+        "server",
+        "log",
+    ]
 
 
 def test_text_finds_the_scenario_that_a_change_speaks_of(worlds) -> None:

@@ -51,7 +51,9 @@ def test_resources_have_budgets_of_their_own() -> None:
 
 def test_a_policy_with_its_own_order_is_filled_by_it() -> None:
     value = value_of(np.array([0.5, 0.5, 0.5]))
-    found = schedule(value, np.array([1.0, 3.0, 1.0]), ["cpu"] * 3, {"cpu": 3.0}, order=np.array([1.0, 3.0, 2.0]))
+    found = schedule(
+        value, np.array([1.0, 3.0, 1.0]), ["cpu"] * 3, {"cpu": 3.0}, order=np.array([1.0, 3.0, 2.0])
+    )
     assert found.chosen == (1,)
 
 
@@ -88,7 +90,9 @@ SCENARIO = Scenario(ScenarioName("s"), ("true",), timeout_s=20.0)
 
 
 def test_a_decision_costs_more_where_a_regression_is_likely() -> None:
-    assert decision_cost(SCENARIO, 2.0, 0.9) > decision_cost(SCENARIO, 2.0, 0.1) == 2.0 * launches(SCENARIO, 0.1)
+    assert (
+        decision_cost(SCENARIO, 2.0, 0.9) > decision_cost(SCENARIO, 2.0, 0.1) == 2.0 * launches(SCENARIO, 0.1)
+    )
     assert 10 < launches(SCENARIO, 0.0) < 16
 
 

@@ -73,7 +73,8 @@ def test_what_cannot_run_is_left_out_with_the_reason(worlds) -> None:
     world = worlds(1)
     first, second, third, *others = world.config.scenarios
     config = replace(
-        world.config, scenarios=(replace(first, tier="release"), replace(second, resource="gpu"), third, *others)
+        world.config,
+        scenarios=(replace(first, tier="release"), replace(second, resource="gpu"), third, *others),
     )
     found = run(world, config=config, budget={"cpu": 1e6}, unavailable={third.name: "torch is not installed"})
     rest = {c.scenario: c for c in found.rest}
@@ -117,7 +118,9 @@ def test_hostile_paths_are_safe_to_show(worlds) -> None:
     assert not any("\x1b" in reason for c in run(world, change=change).rest for reason in c.reasons)
 
 
-@pytest.mark.parametrize("budget", [{"cpu": 0.0}, {"cpu": -1.0}, {"cpu": float("nan")}, {"cpu": float("inf")}])
+@pytest.mark.parametrize(
+    "budget", [{"cpu": 0.0}, {"cpu": -1.0}, {"cpu": float("nan")}, {"cpu": float("inf")}]
+)
 def test_budgets_that_buy_nothing(worlds, budget) -> None:
     with pytest.raises(UsageError, match="budget"):
         run(worlds(1), budget=budget)
@@ -152,7 +155,8 @@ def test_every_policy_goes_through_the_same_scheduler(worlds, ranker) -> None:
 def test_random_draws_anew_for_another_change(worlds) -> None:
     world = worlds(1)
     orders = {
-        tuple(c.scenario for c in run(world, change=world.changes[at], ranker=RANDOM).selected) for at in range(8)
+        tuple(c.scenario for c in run(world, change=world.changes[at], ranker=RANDOM).selected)
+        for at in range(8)
     }
     assert len(orders) > 1
 
@@ -178,5 +182,3 @@ def test_selecting_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+
 from tithe.demo.answers import REGRESSING, answers, regressing, scenario_names
 from tithe.demo.timeline import commits
 from tithe.demo.write import RECORDED
