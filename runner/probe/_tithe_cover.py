@@ -53,6 +53,8 @@ def _note(code: CodeType) -> None:
     # The code is kept, so that its id stays its own.
     _seen[id(code)] = code
     try:
+        if code.co_filename.startswith("<"):  # frozen or generated: no file, but realpath would make it one
+            return
         file = os.path.realpath(code.co_filename)
         if not file.startswith(_root):
             return

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tithe.runner.launch import LaunchPlan, LaunchResult, launch
+from tithe.runner.marks import read_functions
 
 
 def run(tmp_path: Path, code: str, *, path: str = "", packages: tuple[str, ...] = ()) -> LaunchResult:
@@ -99,3 +100,32 @@ def test_origins_of_packages(tmp_path: Path) -> None:
     assert [(origin.package, Path(origin.file)) for origin in result.origins] == [
         ("pkg", tmp_path / "pkg" / "__init__.py")
     ]
+
+
+COUNTED = """
+import collections, os, threading
+def helper(): pass
+def thread(): pass
+def child(): pass
+def never(): pass
+collections.namedtuple("Generated", "a b")
+helper()
+started = threading.Thread(target=thread)
+started.start(); started.join()
+if os.fork() == 0:
+    child(); os._exit(0)
+os.wait()
+"""
+
+
+def test_counting_sees_the_users_functions_in_threads_and_children_and_nothing_else(tmp_path: Path) -> None:
+    folder, user = tmp_path / "launch", tmp_path / "user"
+    folder.mkdir()
+    user.mkdir()
+    (user / "job.py").write_text(COUNTED)
+    extra = {"TITHE_COVER": str(tmp_path / "functions"), "TITHE_COVER_ROOT": str(user)}
+    words = (sys.executable, "-W", "ignore", "job.py")
+    result = launch(LaunchPlan(words, user, {"PATH": os.environ["PATH"]}, 60.0, folder, extra_env=extra))
+    assert (result.exit_code, result.stderr.read_text()) == (0, "")
+    found = {name.partition("@")[0] for name in read_functions(tmp_path / "functions", result.start_ns)}
+    assert found == {f"job.py:{name}" for name in ("<module>", "helper", "thread", "child")}
