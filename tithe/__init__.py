@@ -7,8 +7,8 @@ nothing unless tithe is measuring. Everything else is loaded where it is used.
 from __future__ import annotations
 
 from tithe import _version
-from tithe.first_batch_mark import first_batch
+from tithe.first_batch_mark import first_batch, mark
 
 __version__ = _version.VERSION
 
-__all__ = ["__version__", "first_batch"]
+__all__ = ["__version__", "first_batch", "mark"]

@@ -201,3 +201,13 @@ def test_two_clean_revisions_are_not_blamed(project) -> None:
     found = verdict(done)
     assert found["verdict"] in ("same", "inconclusive")
     assert found["detectable"] is not None
+
+
+def test_a_scenario_that_cannot_run_here_is_named_and_never_silently_passed(project) -> None:
+    config = (project.root / "tithe.toml").read_text()
+    project.write("tithe.toml", config + 'requires = ["no_such_module_anywhere"]\n')
+    done = project.tithe("run", "--base", "HEAD", "--head", "HEAD")
+    assert done.returncode == 3, done.stdout
+    assert "quick was not run: not installed: no_such_module_anywhere" in done.stdout
+    document = json.loads(project.tithe("select", "--budget", "5m", "--format", "json").stdout)
+    assert [(c["scenario"], c["picked"]) for c in document["rest"]] == [("quick", "unavailable")]

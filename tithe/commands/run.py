@@ -81,13 +81,17 @@ def execute(
 
 
 def exit_code(report: RunReport, scenarios: Sequence[Scenario], *, fail_on_inconclusive: bool) -> int:
-    """The code that the verdicts on gate metrics ask for."""
+    """The code that the verdicts on gate metrics ask for.
+
+    What a budget left over, or what cannot run on this machine, is a warning; but where nothing at all could be
+    run of what was asked for, nothing can be said.
+    """
     gates = {scenario.name: set(scenario.gate) for scenario in scenarios}
     deciding = [v for v in report.verdicts if v.metric in gates.get(v.scenario, ())]
     verdicts = {v.verdict for v in deciding}
     if any(v.verdict in FAILING and v.confirmed for v in deciding):
         return EXIT_REGRESSED
-    if "error" in verdicts or len({v.scenario for v in deciding}) < len(gates):
+    if "error" in verdicts or (scenarios and not deciding):
         return EXIT_INFRASTRUCTURE
     if fail_on_inconclusive and "inconclusive" in verdicts:
         return EXIT_INCONCLUSIVE

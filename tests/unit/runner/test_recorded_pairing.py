@@ -35,7 +35,7 @@ def launches(sha: str, drift: bool) -> list[Launch]:
                     "ok",
                     0,
                     {"ttfb": value},
-                )  # fmt: skip
+                )
             )
     return made
 
