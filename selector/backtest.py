@@ -142,7 +142,9 @@ def _score(
         faulty += 1
         failing_pairs += int(label.sum())
         value = value_for(case.context, ranking, keep)
-        cost = decision_costs(case.context.scenarios, case.context.launch_seconds, same)[keep]
+        cost = decision_costs(case.context.scenarios, case.context.launch_seconds, same, case.context.blocks)[
+            keep
+        ]
         order = None if ranking.order is None else ranking.order[keep]
         resources = ["all"] * len(keep)
         for index, share in enumerate(budgets):

@@ -7,6 +7,7 @@ then confirmed by a run of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -16,28 +17,51 @@ from tithe.data.records import Scenario, ScenarioName
 
 LAUNCHES_PER_BLOCK = 4
 BLOCKS_SAME = 2.7
-BLOCKS_REGRESSED = 4.0
-BLOCKS_CONFIRM = 4.0
+"""Of a decision with nothing there, where the noise is not known."""
+BLOCKS_MORE_REGRESSED = 1.3
+"""What a first stage with an effect takes beyond one with nothing there."""
+BLOCKS_CONFIRM = 1.5
+"""Of the confirmation, as a multiple of a first stage with nothing there."""
 FALSE_CONFIRMATIONS = 0.02
 """Share of decisions with nothing there that are confirmed for nothing; mostly noisier days."""
 UNKNOWN_SECONDS = 3.0
 """Of a launch, where neither this scenario nor any other was ever measured."""
 
 
-def launches(scenario: Scenario, probability: float) -> float:
+def blocks_same(noise_sd: float, wanted_effect: float, max_blocks: int) -> float:
+    """Expected blocks until nothing is seen of the wanted effect, at that noise of one block (log scale).
+
+    2 + 8 (noise / wanted)², which fits the simulated 2.7, 5.7 and 10 blocks at 2.5, 1.5 and 1 noise.
+    """
+    return min(2.0 + 8.0 * (noise_sd / math.log1p(wanted_effect)) ** 2, float(max_blocks))
+
+
+def launches(scenario: Scenario, probability: float, blocks: float = BLOCKS_SAME) -> float:
     """Expected launches of a decision, both arms, warm-up included.
 
     Args:
         probability: Chance that the change makes it regress.
+        blocks: Of a decision with nothing there.
     """
-    first = (1 - probability) * BLOCKS_SAME + probability * BLOCKS_REGRESSED
+    first = blocks + probability * BLOCKS_MORE_REGRESSED
     confirmed = probability + (1 - probability) * FALSE_CONFIRMATIONS
-    return 2 * scenario.warmup + LAUNCHES_PER_BLOCK * (first + confirmed * BLOCKS_CONFIRM)
+    return 2 * scenario.warmup + LAUNCHES_PER_BLOCK * (first + confirmed * BLOCKS_CONFIRM * blocks)
 
 
-def decision_cost(scenario: Scenario, launch_seconds: float, probability: float) -> float:
+def decision_cost(
+    scenario: Scenario, launch_seconds: float, probability: float, blocks: float = BLOCKS_SAME
+) -> float:
     """Expected seconds of machine time of a whole decision, at `launch_seconds` a launch."""
-    return launches(scenario, probability) * launch_seconds
+    return launches(scenario, probability, blocks) * launch_seconds
+
+
+def block_estimates(
+    scenarios: Sequence[Scenario], known: Mapping[ScenarioName, float]
+) -> NDArray[np.float64]:
+    """Blocks of a decision with nothing there, (scenarios,); the middle one's where the noise is not known."""
+    there = [known[scenario.name] for scenario in scenarios if scenario.name in known]
+    like = float(np.median(there)) if there else BLOCKS_SAME
+    return np.array([known.get(scenario.name, like) for scenario in scenarios], dtype=np.float64)
 
 
 def launch_estimates(
@@ -66,13 +90,16 @@ def launch_estimates(
 
 
 def decision_costs(
-    scenarios: Sequence[Scenario], seconds: NDArray[np.float64], probability: NDArray[np.float64]
+    scenarios: Sequence[Scenario],
+    seconds: NDArray[np.float64],
+    probability: NDArray[np.float64],
+    blocks: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """`decision_cost` of every scenario, (scenarios,)."""
     return np.array(
         [
-            decision_cost(scenario, float(second), float(chance))
-            for scenario, second, chance in zip(scenarios, seconds, probability, strict=True)
+            decision_cost(scenario, float(second), float(chance), float(number))
+            for scenario, second, chance, number in zip(scenarios, seconds, probability, blocks, strict=True)
         ],
         dtype=np.float64,
     )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tithe.data.graph import ScenarioGraph
 from tithe.data.records import Change, FileEdit, Outcome, Scenario, ScenarioName, Sha
-from tithe.selector.cost import launch_estimates
+from tithe.selector.cost import block_estimates, launch_estimates
 from tithe.selector.history import History, Pair, in_order, usable
 from tithe.selector.paths import kind_of
 from tithe.selector.text import TextIndex, tokens
@@ -45,8 +45,6 @@ FEATURES: tuple[str, ...] = (
     "rate_80",
     "since_failure",
     "measured",
-    "launch_seconds",
-    "noise",
     # of the pair
     "distance",
     "proximity",
@@ -201,7 +199,7 @@ class State:
         self._fails_of: dict[Sha, int] = {}
         self._authors: dict[str, list[float]] = {}
         self.launch_seconds, self.guessed = launch_estimates(self.scenarios, history.launch_seconds)
-        self._noise = np.array([history.noise.get(s.name, np.nan) for s in self.scenarios], dtype=np.float64)
+        self.blocks = block_estimates(self.scenarios, history.blocks)
 
     @property
     def faulty(self) -> int:
@@ -334,8 +332,6 @@ class State:
             np.isfinite(self._last_failure), np.log1p(self.tick - self._last_failure), np.nan
         )
         found["measured"] = np.log1p(self._measured[-1].clip(0.0))
-        found["launch_seconds"] = np.log(self.launch_seconds)
-        found["noise"] = self._noise
 
         found.update(self._graph_features(near, graph))
         found.update(self._co_features(change, rates[-1]))

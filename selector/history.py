@@ -21,15 +21,16 @@ DIRECT = frozenset({"ab", "import"})
 
 @dataclass(frozen=True)
 class History:
-    """What the selector may look at. `launch_seconds`: mean machine time of one launch by scenario.
+    """What the selector may look at.
 
-    `noise`: relative standard deviation of the deciding metric by scenario, where it is known.
+    `launch_seconds` (mean machine time of one launch) and `blocks` (expected blocks of a decision with nothing
+    there, from the noise), by scenario where they are known, price a selection. They are today's and no features.
     """
 
     changes: tuple[Change, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     launch_seconds: Mapping[ScenarioName, float] = field(default_factory=dict)
-    noise: Mapping[ScenarioName, float] = field(default_factory=dict)
+    blocks: Mapping[ScenarioName, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

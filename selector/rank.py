@@ -29,6 +29,7 @@ class Context:
     Attributes:
         rows: (scenarios, features) float32, the columns of `tithe.selector.features.FEATURES`.
         launch_seconds: (scenarios,) machine time of one launch.
+        blocks: (scenarios,) expected blocks of a decision with nothing there.
         seed: Of whatever a ranker draws.
     """
 
@@ -37,6 +38,7 @@ class Context:
     rows: NDArray[np.float32]
     near: Touched
     launch_seconds: Floats
+    blocks: Floats
     seed: int
 
 
@@ -66,12 +68,12 @@ def context_of(state: State, change: Change, graph: ScenarioGraph, t: float, see
     state.advance(t)
     near = touched(change, graph, state.scenarios)
     rows = state.rows_of(change, near, graph)
-    return Context(state.scenarios, change, rows, near, state.launch_seconds, seed)
+    return Context(state.scenarios, change, rows, near, state.launch_seconds, state.blocks, seed)
 
 
 def costs_of(context: Context, ranking: Ranking) -> Floats:
     """Seconds of a whole decision of each scenario, (scenarios,)."""
-    return decision_costs(context.scenarios, context.launch_seconds, ranking.probability)
+    return decision_costs(context.scenarios, context.launch_seconds, ranking.probability, context.blocks)
 
 
 def value_for(context: Context, ranking: Ranking, keep: Sequence[int]) -> Value:

@@ -20,6 +20,7 @@ from tithe.data.graph import ScenarioGraph
 from tithe.data.records import Candidate, Change, DiffSummary, ScenarioName, Selection
 from tithe.selector.features import State
 from tithe.selector.history import History
+from tithe.selector.paths import PathKind, kind_of
 from tithe.selector.policies import PRIOR
 from tithe.selector.rank import Ranker, context_of, costs_of, value_for
 from tithe.selector.reasons import reasons
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from tithe.data.config import Config
     from tithe.selector.model import Model
 
+WORDS: frozenset[PathKind] = frozenset({"docs", "tests"})
+"""Kinds of files that no scenario runs unless the graph says so: a change of these alone costs nothing."""
 SHOWN_PATHS = 20
 SHOWN_WARNINGS = 20
 
@@ -60,7 +63,7 @@ def select(
         now: Nothing that became known at or after this moment is used.
         tier: `change` leaves scenarios of the tier `release` out; `release` takes all.
         unavailable: Scenarios that cannot run here, with the reason.
-        ranker: Instead of `model`, for comparisons.
+        ranker: Instead of `model`, for comparisons; it is asked about every change, one of words only too.
         state: Of `history` and the scenarios in the order of their names, not yet past `now`; made here if
             not given. One that is kept saves the walk through history when many changes follow one another.
 
@@ -79,6 +82,7 @@ def select(
     cost = np.ceil(costs_of(context, ranking) * 1000) / 1000  # as it is said, so that the sum holds as said
 
     barred: dict[int, tuple[str, str]] = {}
+    words_only = ranker is None and all(kind_of(path) in WORDS for path in context.near.paths)
     for at, scenario in enumerate(scenarios):
         if scenario.tier == "release" and tier == "change":
             barred[at] = ("tier", "only measured for releases")
@@ -86,6 +90,8 @@ def select(
             barred[at] = ("resource", f"the budget gives no time on {scenario.resource}")
         elif why := (unavailable or {}).get(scenario.name, ""):
             barred[at] = ("unavailable", why)
+        elif words_only and not context.near.proximity[at].any():
+            barred[at] = ("words", "only documents and tests changed, and none that it uses")
     open_ = [at for at in range(len(scenarios)) if at not in barred]
     value = value_for(context, ranking, open_)
     open_cost = cost[open_]

@@ -85,7 +85,19 @@ class Project(AbstractContextManager["Project"]):
             changes=tuple(self.store.changes()),
             outcomes=tuple(self.store.outcomes()),
             launch_seconds=self.store.launch_seconds(),
+            blocks=self._blocks(),
         )
+
+    def _blocks(self) -> dict[ScenarioName, float]:
+        """Expected blocks of a decision with nothing there, from the noise of each scenario's first gate."""
+        from tithe.selector.cost import blocks_same
+
+        noise, decision = self.store.noise(), self.config.decision
+        return {
+            scenario.name: blocks_same(known.sd, decision.wanted_effect, decision.max_blocks)
+            for scenario in self.config.scenarios
+            if (known := noise.get((scenario.name, scenario.gate[0]))) is not None
+        }
 
     def graph(self, change: Change) -> ScenarioGraph:
         """Which scenario reaches which file, as the revision of `change` has it."""

@@ -29,7 +29,7 @@ from functools import cache
 from pathlib import Path
 
 from recording import Recording, new_era, read, record
-from replay import Policy, Walk, World, walk
+from replay import Plan, Policy, Walk, World, walk
 
 from tithe.data.config import load
 from tithe.data.git import GitRepo
@@ -39,13 +39,15 @@ from tithe.data.spool import ingest
 from tithe.data.store import Store
 from tithe.demo.answers import answers, regressing
 from tithe.demo.write import write
-from tithe.selector.policies import FREQUENCY, GRAPH_ONLY, RANDOM
+from tithe.selector.cost import blocks_same
+from tithe.selector.policies import FREQUENCY, GRAPH_ONLY, PRIOR, RANDOM
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED_UNTIL = "v0.3"
 """The release that the demo's recorded history ends with."""
 POLICIES = (
     Policy("tithe"),
+    Policy("prior", PRIOR),
     Policy("random", RANDOM),
     Policy("graph only", GRAPH_ONLY),
     Policy("frequency/cost", FREQUENCY),
@@ -109,6 +111,13 @@ def world_of(seed: int, folder: Path) -> World:
         recording=recording,
         known=known,
         launch_seconds={name: value for name, value in seconds.items() if name in measured},
+        blocks={
+            s.name: blocks_same(
+                noise[s.name, s.gate[0]].sd, config.decision.wanted_effect, config.decision.max_blocks
+            )
+            for s in config.scenarios
+            if (s.name, s.gate[0]) in noise
+        },
         noise=noise,
         truth=truth,
     )
@@ -132,28 +141,26 @@ def _pooled(
 
 def full_cost(seed: int, folder: Path, draw: int) -> tuple[float, Walk]:
     """Machine seconds of everything on every change, and what that catches."""
-    found = walk(
-        world_of(seed, folder),
-        Policy("everything", everything=True),
-        budget_s=None,
-        sweeps=False,
-        every=1,
-        draw=draw,
-    )
+    found = walk(world_of(seed, folder), Policy("everything", everything=True), plan=None, draw=draw)
     return found.total, found
 
 
 def one(seed: int, folder: Path, policy: Policy, budget: float, draw: int, full: float) -> Walk:
-    """One walk within `budget` of the full cost: about two fifths of it for sweeps and bisections."""
+    """One walk within `budget` of the full cost: half of it for checks, the rest for sweeps and bisections."""
     world = world_of(seed, folder)
-    sweep = full / len(world.changes) * 1.3
-    every = next(
-        (n for n in range(1, len(world.releases)) if len(world.releases) // n * sweep <= 0.4 * budget * full),
-        len(world.releases),
+    # A sweep after many changes finds a lot and confirms it: twice what all scenarios take on one change.
+    whole = 2 * full / len(world.changes)
+    releases = len(world.releases)
+    affordable = max(1, int(0.3 * budget * full / whole))
+    every = -(-releases // affordable)
+    sweeps = -(-releases // every)
+    plan = Plan(
+        check_s=0.5 * budget * full / len(world.changes),
+        sweep_s=0.3 * budget * full / sweeps,
+        bisect_s=0.2 * budget * full / sweeps,
+        every=every,
     )
-    sweeps = -(-len(world.releases) // every)
-    left = budget * full - sweeps * sweep * 1.6
-    return walk(world, policy, budget_s=left / len(world.changes), sweeps=True, every=every, draw=draw)
+    return walk(world, policy, plan=plan, draw=draw)
 
 
 def _job(arguments: tuple[int, Path, int, float, int, float]) -> Walk:

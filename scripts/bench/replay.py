@@ -8,6 +8,7 @@ recorded history, and what this very walk has found so far.
 from __future__ import annotations
 
 import math
+import random
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from tithe.data.records import (
     MetricName,
     Outcome,
     RunId,
+    Scenario,
     ScenarioName,
     Sha,
 )
@@ -59,6 +61,8 @@ class World:
     known: tuple[Outcome, ...]
     """Outcomes of the recorded history."""
     launch_seconds: Mapping[ScenarioName, float]
+    blocks: Mapping[ScenarioName, float]
+    """Of a decision with nothing there, by the noise of the recorded history."""
     noise: Mapping[tuple[ScenarioName, MetricName], Noise]
     truth: Mapping[Sha, frozenset[ScenarioName]]
     """Changes that make scenarios slower or break them, and which."""
@@ -90,15 +94,22 @@ class Walk:
         return sum(self.spent.values())
 
 
-def walk(
-    world: World, policy: Policy, *, budget_s: float | None, sweeps: bool, every: int, draw: int
-) -> Walk:
+@dataclass(frozen=True)
+class Plan:
+    """Machine seconds by use. `check_s` is an average change's; `sweep_s` and `bisect_s` are a release's."""
+
+    check_s: float
+    sweep_s: float
+    bisect_s: float
+    every: int
+    """Sweep only at every so many releases, and at the last."""
+
+
+def walk(world: World, policy: Policy, *, plan: Plan | None, draw: int) -> Walk:
     """One walk over all changes.
 
     Args:
-        budget_s: machine time of an average change's check; None for no limit.
-        sweeps: sweep and bisect at releases.
-        every: sweep only at every `every`-th release, and at the last.
+        plan: what may be spent; None for everything on every change, and no sweep.
         draw: seed of the launches drawn and of everything random.
     """
     found = Walk()
@@ -126,23 +137,13 @@ def walk(
             if policy.everything:
                 chosen = scenarios
             else:
-                assert budget_s is not None
-                bank = min(bank + budget_s, BANK * budget_s)
-                history = History((*seen, change), tuple(outcomes), world.launch_seconds)
-                selection = select(
-                    history,
-                    config,
-                    change,
-                    world.graph_of(change),
-                    model,
-                    budget={"cpu": bank},
-                    seed=draw,
-                    now=change.time,
-                    base=change.parent,
-                    head=change.sha,
-                    ranker=policy.ranker,
+                assert plan is not None
+                bank = min(bank + plan.check_s, BANK * plan.check_s)
+                chosen = (
+                    _chosen(world, config, policy, model, change, seen, outcomes, bank, draw)
+                    if bank > 0
+                    else []
                 )
-                chosen = [config.scenario(candidate.scenario) for candidate in selection.selected]
             report = engine.run(
                 chosen,
                 change.parent,
@@ -153,6 +154,7 @@ def walk(
                 seed=draw,
                 noise=world.noise,
                 sink=_drop,
+                budget_s=None if policy.everything else max(bank, 0.0),
             )
             known_at = change.time + HOUR
             fresh = engine.outcomes(
@@ -170,12 +172,40 @@ def walk(
             if at is None:
                 continue
             last = at == len(world.releases) - 1
-            if sweeps and ((at + 1) % every == 0 or last):
-                _release(world, config, executor, swept, change, seen, outcomes, found, draw)
+            if plan is not None and ((at + 1) % plan.every == 0 or last):
+                _release(world, config, executor, swept, change, seen, outcomes, found, plan, draw)
                 swept = change.sha
             if model is not None or (policy.ranker is None and not policy.everything):
                 model = _train(world, config, seen, outcomes, Path(folder), model, draw)
     return found
+
+
+def _chosen(
+    world: World,
+    config: Config,
+    policy: Policy,
+    model: Model | None,
+    change: Change,
+    seen: Sequence[Change],
+    outcomes: Sequence[Outcome],
+    budget_s: float,
+    draw: int,
+) -> list[Scenario]:
+    """What `tithe select` would choose at this change, with what was known before it."""
+    selection = select(
+        History((*seen, change), tuple(outcomes), world.launch_seconds, world.blocks),
+        config,
+        change,
+        world.graph_of(change),
+        model,
+        budget={"cpu": budget_s},
+        seed=draw,
+        now=change.time,
+        base=change.parent,
+        head=change.sha,
+        ranker=policy.ranker,
+    )
+    return [config.scenario(candidate.scenario) for candidate in selection.selected]
 
 
 def _release(
@@ -187,12 +217,15 @@ def _release(
     seen: Sequence[Change],
     outcomes: list[Outcome],
     found: Walk,
+    plan: Plan,
     draw: int,
 ) -> None:
     """The sweep of a release, and a bisection of what it found and no check had explained."""
     before = executor.spent()
+    order = list(config.scenarios)
+    random.Random(f"{tip.sha} {draw}").shuffle(order)
     report = engine.run(
-        config.scenarios,
+        order,
         base,
         tip.sha,
         executor,
@@ -201,6 +234,7 @@ def _release(
         seed=draw,
         noise=world.noise,
         sink=_drop,
+        budget_s=plan.sweep_s,
     )
     found.spent["sweep"] += executor.spent() - before
     shas = [change.sha for change in seen]
@@ -210,9 +244,10 @@ def _release(
     # The largest first: what it turns out to be explains others, and they are asked about it before anybody else.
     failing.sort(key=lambda verdict: (-(verdict.ratio or math.inf), verdict.scenario))
     culprits: dict[Sha, float] = {}
+    left = plan.bisect_s
     for number, verdict in enumerate(failing):
         here = [o for o in outcomes if o.scenario == verdict.scenario and o.change in set(commits)]
-        if not unexplained(verdict, here, config.decision):
+        if left <= 0 or not unexplained(verdict, here, config.decision):
             continue
         before = executor.spent()
         metric = next(m for m in config.scenario(verdict.scenario).metrics if m.name == verdict.metric)
@@ -229,9 +264,10 @@ def _release(
             noise=world.noise.get((verdict.scenario, verdict.metric)),
             prior=_prior(commits, culprits),
             sink=_drop,
-            budget_s=None,
+            budget_s=left,
         )
         found.spent["bisect"] += executor.spent() - before
+        left -= executor.spent() - before
         outcomes += labels(answer, commits, known_at=tip.time + DAY)
         if answer.culprit is None or not answer.verified:
             found.unnamed += 1
@@ -267,7 +303,7 @@ def _train(
     incumbent: Model | None,
     seed: int,
 ) -> Model | None:
-    history = History(tuple(seen), tuple(outcomes), world.launch_seconds)
+    history = History(tuple(seen), tuple(outcomes), world.launch_seconds, world.blocks)
     report = train(
         history,
         config,
