@@ -24,6 +24,7 @@ BLOCKS_CONFIRM = 1.5
 """Of the confirmation, as a multiple of a first stage with nothing there."""
 FALSE_CONFIRMATIONS = 0.02
 """Share of decisions with nothing there that are confirmed for nothing; mostly noisier days."""
+SHRINK_DF = 50.0
 UNKNOWN_SECONDS = 3.0
 """Of a launch, where neither this scenario nor any other was ever measured."""
 
@@ -34,6 +35,26 @@ def blocks_same(noise_sd: float, wanted_effect: float, max_blocks: int) -> float
     2 + 8 (noise / wanted)², which fits the simulated 2.7, 5.7 and 10 blocks at 2.5, 1.5 and 1 noise.
     """
     return min(2.0 + 8.0 * (noise_sd / math.log1p(wanted_effect)) ** 2, float(max_blocks))
+
+
+def expected_blocks(
+    noise: Mapping[ScenarioName, tuple[float, float]], wanted_effect: float, max_blocks: int
+) -> dict[ScenarioName, float]:
+    """`blocks_same` of each scenario from the (sd, degrees of freedom) of its block statistic.
+
+    What few blocks say of one scenario's noise is worth little beside what all say of the host's, and would make
+    prices that outweigh chances: variances are shrunk to the pooled one, which counts for SHRINK_DF.
+    """
+    weight = sum(df for _, df in noise.values())
+    if not weight:
+        return {}
+    pooled = sum(df * sd * sd for sd, df in noise.values()) / weight
+    return {
+        name: blocks_same(
+            math.sqrt((df * sd * sd + SHRINK_DF * pooled) / (df + SHRINK_DF)), wanted_effect, max_blocks
+        )
+        for name, (sd, df) in noise.items()
+    }
 
 
 def launches(scenario: Scenario, probability: float, blocks: float = BLOCKS_SAME) -> float:

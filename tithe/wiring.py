@@ -90,14 +90,15 @@ class Project(AbstractContextManager["Project"]):
 
     def _blocks(self) -> dict[ScenarioName, float]:
         """Expected blocks of a decision with nothing there, from the noise of each scenario's first gate."""
-        from tithe.selector.cost import blocks_same
+        from tithe.selector.cost import expected_blocks
 
         noise, decision = self.store.noise(), self.config.decision
-        return {
-            scenario.name: blocks_same(known.sd, decision.wanted_effect, decision.max_blocks)
+        known = {
+            scenario.name: (found.sd, found.df)
             for scenario in self.config.scenarios
-            if (known := noise.get((scenario.name, scenario.gate[0]))) is not None
+            if (found := noise.get((scenario.name, scenario.gate[0]))) is not None
         }
+        return expected_blocks(known, decision.wanted_effect, decision.max_blocks)
 
     def graph(self, change: Change) -> ScenarioGraph:
         """Which scenario reaches which file, as the revision of `change` has it."""

@@ -39,7 +39,7 @@ from tithe.data.spool import ingest
 from tithe.data.store import Store
 from tithe.demo.answers import answers, regressing
 from tithe.demo.write import write
-from tithe.selector.cost import blocks_same
+from tithe.selector.cost import expected_blocks
 from tithe.selector.policies import FREQUENCY, GRAPH_ONLY, PRIOR, RANDOM
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,13 +111,11 @@ def world_of(seed: int, folder: Path) -> World:
         recording=recording,
         known=known,
         launch_seconds={name: value for name, value in seconds.items() if name in measured},
-        blocks={
-            s.name: blocks_same(
-                noise[s.name, s.gate[0]].sd, config.decision.wanted_effect, config.decision.max_blocks
-            )
-            for s in config.scenarios
-            if (s.name, s.gate[0]) in noise
-        },
+        blocks=expected_blocks(
+            {name: (one.sd, one.df) for (name, metric), one in noise.items() if metric == "ttfb"},
+            config.decision.wanted_effect,
+            config.decision.max_blocks,
+        ),
         noise=noise,
         truth=truth,
     )

@@ -197,7 +197,7 @@ def test_a_change_of_words_alone_costs_nothing_and_an_unknown_file_is_no_word(
     worlds, paths: tuple[str, ...], run_any: bool
 ) -> None:
     world = worlds(1)
-    change = replace(world.change, files=tuple(FileEdit(path, 3, 1) for path in paths))
+    change = replace(world.changes[60], files=tuple(FileEdit(path, 3, 1) for path in paths))
     found = run(world, change=change)
     assert bool(found.selected) is run_any
     if not run_any:
