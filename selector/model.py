@@ -209,8 +209,15 @@ def fit_calibration(raw: Floats, label: Floats, weight: Floats, *, strength: flo
     Args:
         raw: (n,) log odds on time later than the model was trained on; `label` 0 or 1; `weight` >= 0.
     """
+
+    def cost(a: float, b: float) -> float:
+        odds = a * raw + b
+        loss = weight * (np.logaddexp(0.0, odds) - label * odds)
+        return float(loss.sum()) + 0.5 * strength * ((a - 1.0) ** 2 + 0.25 * b * b)
+
     a, b = 1.0, 0.0
-    for _ in range(50):
+    current = cost(a, b)
+    for _ in range(100):
         chance = prior.expit(a * raw + b)
         error = weight * (chance - label)
         curve = weight * chance * (1 - chance)
@@ -220,7 +227,10 @@ def fit_calibration(raw: Floats, label: Floats, weight: Floats, *, strength: flo
             [[(curve * raw * raw).sum() + strength, cross], [cross, curve.sum() + 0.25 * strength]]
         )
         step = np.linalg.solve(hessian, gradient)
-        a, b = a - float(step[0]), b - float(step[1])
+        # A full step may overshoot where the curve is flat, and then runs away.
+        while (tried := cost(a - float(step[0]), b - float(step[1]))) > current and np.abs(step).max() > 1e-9:
+            step = step / 2
+        a, b, current = a - float(step[0]), b - float(step[1]), tried
         if np.abs(step).max() < 1e-9:
             break
     # A slope at or below zero would turn the ranking over on the word of a few events.

@@ -113,7 +113,7 @@ def test_no_future_in_a_feature(past, known, unknown, later, graph) -> None:
     st.sets(st.sampled_from(NAMES)),
 )
 @settings(max_examples=60, deadline=None)
-def test_a_selection_is_a_deterministic_partition_within_its_budget(
+def test_a_selection_is_a_deterministic_partition_in_its_budget(
     past, known, graph, random, budget, missing
 ) -> None:
     def made(config: Config, known: list[Outcome]) -> str:
