@@ -106,11 +106,17 @@ class Project(AbstractContextManager["Project"]):
 
         return graph.build(self.repo, change.sha, self.config, paths.cache_dir(self.repo.root))
 
-    def model(self) -> Model | None:
-        """The promoted model; None where the prior serves."""
-        version = self.store.promoted()
-        if version is None:
+    def model(self, version: str | None = None) -> Model | None:
+        """The model of that version, else the promoted one; None where the prior serves or is asked for."""
+        version = version or self.store.promoted()
+        if version is None or version == "prior":
             return None
+        known = [row.version for row in self.store.models()]
+        if version not in known:
+            raise UsageError(
+                f"there is no model {version!r}",
+                mend=f"there are {', '.join(known)}" if known else "`tithe train` trains one",
+            )
         from tithe.selector.model import Model
 
         return Model.load(paths.models_dir(self.repo.root) / version)

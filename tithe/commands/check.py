@@ -9,7 +9,7 @@ import click
 
 from tithe import output
 from tithe.commands.run import execute, exit_code, report_text
-from tithe.commands.select import BUDGET_HELP, choose, selection_text
+from tithe.commands.select import BUDGET_HELP, MODEL_HELP, choose, selection_text
 from tithe.data.records import RunId, Selection, Sha, Verdict
 from tithe.wiring import Project
 
@@ -38,6 +38,7 @@ class CheckReport:
 @click.option(
     "--fail-on-inconclusive", is_flag=True, help="Exit with 4 where a metric that decides stays inconclusive."
 )
+@click.option("--model", help=MODEL_HELP)
 @output.project_options
 @output.format_options
 def command(
@@ -46,6 +47,7 @@ def command(
     head: str | None,
     seed: int,
     fail_on_inconclusive: bool,
+    model: str | None,
     repo: Path,
     config_path: Path | None,
     style: str,
@@ -56,7 +58,7 @@ def command(
     Exits with 1 if something regressed or broke and a second, independent run confirmed it.
     """
     with Project(repo, config_path) as project:
-        selection = choose(project, budget=budget, base=base, head=head, seed=seed, tier="change")
+        selection = choose(project, budget=budget, base=base, head=head, seed=seed, model=model)
         names = [candidate.scenario for candidate in selection.selected]
         scenarios = project.scenarios(names) if names else []
         result = execute(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -17,7 +18,14 @@ SHOWN_REASONS = 2
 
 
 def choose(
-    project: Project, *, budget: str, base: str | None, head: str | None, seed: int, tier: str
+    project: Project,
+    *,
+    budget: str,
+    base: str | None,
+    head: str | None,
+    seed: int,
+    tier: Literal["change", "release"] = "change",
+    model: str | None = None,
 ) -> Selection:
     """The selection for base..head; recorded in the store."""
     from tithe.selector.select import select
@@ -31,7 +39,7 @@ def choose(
         project.config,
         change,
         project.graph(change),
-        project.model(),
+        project.model(model),
         budget=seconds,
         seed=seed,
         now=project.known_at(change),
@@ -47,10 +55,11 @@ def choose(
 def selection_text(selection: Selection, style: str) -> str:
     """The selection as a table with its reasons, and what was left out."""
     diff = selection.diff
+    files = f"{diff.files} file{'' if diff.files == 1 else 's'}"
     spent = sum(sum(candidate.cost.values()) for candidate in selection.selected)
     total = spent + sum(sum(candidate.cost.values()) for candidate in selection.rest)
     lines = [
-        f"{output.short(selection.base)}..{output.short(selection.head)}: {diff.files} files, "
+        f"{output.short(selection.base)}..{output.short(selection.head)}: {files}, "
         f"+{diff.added} −{diff.deleted}; ranked by {_ranked_by(selection.model)}",
     ]
     if selection.selected:
@@ -72,7 +81,7 @@ def selection_text(selection: Selection, style: str) -> str:
 
 
 def _ranked_by(model: str) -> str:
-    return "the prior (no model yet)" if model == "prior" else f"model {output.name(model)}"
+    return "the prior" if model == "prior" else f"model {output.name(model)}"
 
 
 def _row(candidate: Candidate) -> tuple[object, ...]:
@@ -92,6 +101,7 @@ def _row(candidate: Candidate) -> tuple[object, ...]:
     )
 
 
+MODEL_HELP = "Version of the model to rank with, or `prior`. [default: the promoted one]"
 BUDGET_HELP = "Machine time for the whole decision, both arms: 60s, 30m, 1h30m, or cpu=2h,gpu=20m."
 
 
@@ -109,6 +119,7 @@ BUDGET_HELP = "Machine time for the whole decision, both arms: 60s, 30m, 1h30m, 
     show_default=True,
     help="release takes the scenarios of both tiers.",
 )
+@click.option("--model", help=MODEL_HELP)
 @output.project_options
 @output.format_options
 def command(
@@ -116,7 +127,8 @@ def command(
     base: str | None,
     head: str | None,
     seed: int,
-    tier: str,
+    tier: Literal["change", "release"],
+    model: str | None,
     repo: Path,
     config_path: Path | None,
     style: str,
@@ -128,5 +140,5 @@ def command(
     costs. With an empty store the documented prior serves: distance in the import graph and cost.
     """
     with Project(repo, config_path) as project:
-        selection = choose(project, budget=budget, base=base, head=head, seed=seed, tier=tier)
+        selection = choose(project, budget=budget, base=base, head=head, seed=seed, tier=tier, model=model)
         output.emit(selection, style, output_path, lambda style: selection_text(selection, style))

@@ -34,7 +34,7 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
             next_steps.append(
                 "`tithe check --budget 5m` measures a first change; `tithe ingest spool` takes what others measured"
             )
-        elif promoted is None:
+        elif promoted is None and not counts["models"]:
             next_steps.append("`tithe train` trains a model; until then the prior ranks")
         document = {
             "schema": 1,
@@ -61,7 +61,7 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
                 ("launches", f"{counts['launches']} in {counts['runs']} runs"),
                 ("outcomes", ", ".join(f"{n} {v}" for v, n in verdicts.most_common()) or "none"),
                 ("faulty changes", str(len(faulty))),
-                ("model", output.name(promoted) if promoted else "none: the prior ranks"),
+                ("model", _model(promoted, counts["models"])),
                 ("store", str(store.path)),
             ]
             lines = [output.table(("what", "state"), rows, style)]
@@ -69,3 +69,9 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
             return "\n".join(lines)
 
         output.emit(document, style, output_path, text)
+
+
+def _model(promoted: str | None, trained: int) -> str:
+    if promoted is not None:
+        return f"version {output.name(promoted)} of {trained}"
+    return f"the prior ranks: {trained} trained, none better yet" if trained else "none: the prior ranks"

@@ -61,6 +61,14 @@ def command(seed: int, repo: Path, config_path: Path | None, style: str, output_
                     f"share of faulty changes caught at a share of the full cost\n\n"
                     f"{output.table(headers, rows, style)}\n\n"
                 )
-            return f"{backtest}{report.why}" + output.warnings_text(report.warnings)
+            saved = ""
+            if report.version:
+                what = (
+                    "and promoted"
+                    if report.better
+                    else f"not promoted; `tithe select --model {report.version}` tries it"
+                )
+                saved = f"\nsaved as version {report.version}, {what}"
+            return f"{backtest}{report.why}{saved}" + output.warnings_text(report.warnings)
 
         output.emit(report, style, output_path, text)
