@@ -24,7 +24,7 @@ make_environment() {
     if [ "$(cat "$folder/.stamp" 2>/dev/null)" != "$stamp" ]; then
         rm -rf "$folder"
         "$python" -m venv "$folder"
-        "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+        "$folder/bin/python" -m pip install --quiet --quiet --disable-pip-version-check "$@"
         echo "$stamp" >"$folder/.stamp"
     fi
 }
