@@ -211,7 +211,11 @@ def test_head_that_crashes_half_of_the_time_is_broken_after_fresh_launches_and_o
         for pair in zip(pool(one, NEW), pool(one, NEW, failed="flaky") * 400, strict=True)
         for launch in pair
     ]
-    half = [replace(launch, place="a" if index // 2 % 2 else "b") for index, launch in enumerate(half)]
+    # Rounds that base has too, each with a launch that is well and one that crashed.
+    half = [
+        replace(launch, place="a" if index // 2 % 2 else "b", block=half[index // 2 * 2].block)
+        for index, launch in enumerate(half)
+    ]
     policy = replace(POLICY, wanted_effect=0.001)
     (verdict,) = decided(one, replay(one, pool(one, OLD), half), policy, seed=4)
     assert verdict.verdict == "broken"
