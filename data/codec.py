@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tithe.data.errors import TitheError
+from tithe.data.errors import UsageError
 
 T = TypeVar("T")
 
 
-class CodecError(TitheError):
+class CodecError(UsageError):
     """A file or line does not hold the record that it should."""
 
 

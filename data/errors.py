@@ -11,6 +11,7 @@ EXIT_REGRESSED = 1
 EXIT_USAGE = 2
 EXIT_INFRASTRUCTURE = 3
 EXIT_INCONCLUSIVE = 4
+EXIT_INTERRUPTED = 130
 
 EXIT_MEANINGS: dict[int, str] = {
     EXIT_OK: "nothing regressed and nothing broke in what was run",
@@ -18,6 +19,7 @@ EXIT_MEANINGS: dict[int, str] = {
     EXIT_USAGE: "wrong usage or configuration; nothing was run",
     EXIT_INFRASTRUCTURE: "the infrastructure failed, so that something asked for cannot be said",
     EXIT_INCONCLUSIVE: "inconclusive, where the caller asked to fail on it (--fail-on-inconclusive)",
+    EXIT_INTERRUPTED: "interrupted (Ctrl-C); what was finished is in the store",
 }
 
 

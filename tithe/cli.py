@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from tithe._version import VERSION
-from tithe.data.errors import EXIT_INFRASTRUCTURE, EXIT_MEANINGS, EXIT_USAGE, TitheError
+from tithe.data.errors import EXIT_INFRASTRUCTURE, EXIT_INTERRUPTED, EXIT_MEANINGS, EXIT_USAGE, TitheError
 from tithe.data.text import safe_line
 
 # name -> (module under tithe.commands, one line for `tithe --help`): the line stands here so that help
@@ -96,7 +96,8 @@ def main(argv: list[str] | None = None) -> NoReturn:
         _fail_usage(error)
     except (KeyboardInterrupt, click.Abort):
         _fail(
-            "stopped; what was finished is in the store, and the same command goes on from new launches", 130
+            "stopped; what was finished is in the store, and the same command goes on from new launches",
+            EXIT_INTERRUPTED,
         )
     except BrokenPipeError:
         # The reader went away (`tithe … | head`): nothing is wrong, and nothing can be told to anybody.

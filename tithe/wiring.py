@@ -145,7 +145,16 @@ class Project(AbstractContextManager["Project"]):
         if base is not None:
             return self.repo.resolve(base), tip
         fork = self.repo.merge_base(self.main_branch(), tip)
-        return (fork, tip) if fork != tip else (self.repo.change(tip).parent, tip)
+        if fork != tip:
+            return fork, tip
+        parent = self.repo.change(tip).parent
+        if not parent:
+            raise UsageError(
+                "the first commit has nothing to be compared with",
+                where=tip[:12],
+                mend="name a --base, or commit a change",
+            )
+        return parent, tip
 
     def scenarios(self, names: Iterable[str], tier: str | None = None) -> list[Scenario]:
         """The named scenarios in that order; all of the tier (or all) where none is named."""

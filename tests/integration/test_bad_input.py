@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -211,3 +214,63 @@ def test_a_scenario_that_cannot_run_here_is_named_and_never_silently_passed(proj
     assert "quick was not run: not installed: no_such_module_anywhere" in done.stdout
     document = json.loads(project.tithe("select", "--budget", "5m", "--format", "json").stdout)
     assert [(c["scenario"], c["picked"]) for c in document["rest"]] == [("quick", "unavailable")]
+
+
+def test_the_first_commit_has_nothing_to_be_compared_with(project) -> None:
+    for command in ("select", "check"):
+        one_line(project.tithe(command, "--budget", "1m"), 2, "first commit", "--base")
+
+
+@pytest.mark.parametrize("content", [None, "{}", "not json", "[1, 2]", "\x00\xff"])
+def test_a_selection_that_is_none(project, content: str | None) -> None:
+    if content is not None:
+        project.write("selection.json", content)
+    one_line(project.tithe("run", "selection.json"), 2, "selection.json")
+
+
+def test_output_that_cannot_be_written_and_a_reader_that_went_away(project) -> None:
+    project.commit("Change", {"pkg/work.py": "def run():\n    pass\n"})
+    blocked = str(project.root / "README.md" / "x.json")
+    one_line(project.tithe("select", "--budget", "1m", "--output", blocked), 3)
+    for target, code in (("/dev/full", 3), ("/dev/null", 0)):
+        with Path(target).open("w") as stream:
+            done = subprocess.run(
+                [sys.executable, "-m", "tithe", "status"],
+                cwd=project.root,
+                stdout=stream,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert done.returncode == code
+        assert "Traceback" not in done.stderr
+
+
+def test_interrupt_keeps_what_is_done_and_leaves_nothing_running(project) -> None:
+    project.commit("Change", {"pkg/work.py": "import time\n\ndef run():\n    time.sleep(0.3)\n"})
+    command = [sys.executable, "-m", "tithe", "run", "quick", "--base", "HEAD", "--head", "HEAD"]
+    process = subprocess.Popen(
+        command, cwd=project.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and launches(project) < 6:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, out + err
+    assert err.strip().startswith("tithe: stopped")
+    assert launches(project) >= 6
+    assert not list((project.root / ".tithe" / "cache" / "scratch").glob("*/*"))
+
+
+def launches(project) -> int:
+    path = project.root / ".tithe" / "store.db"
+    if not path.exists():
+        return 0
+    try:
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+            found = connection.execute("select count(*) from launch").fetchone()[0]
+        connection.close()
+    except sqlite3.Error:
+        return 0
+    return int(found)

@@ -139,7 +139,15 @@ def load_selection(path: Path) -> Selection:
     """A selection that `tithe select --output` or `--format json` wrote."""
     from tithe.data.codec import from_json
 
-    return from_json(path.read_bytes(), Selection, where=str(path))
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror}",
+            where=str(path),
+            mend="`tithe select --output FILE` writes one",
+        ) from None
+    return from_json(raw, Selection, where=str(path))
 
 
 @click.command("run", short_help="A/B-test a selection, or named scenarios, base against head.")
@@ -183,8 +191,8 @@ def command(
             picked: Picked = "chosen"
             selection_id = selection.id
         else:
-            base_sha, head_sha = project.revisions(base, head)
             scenarios = project.scenarios(what)
+            base_sha, head_sha = project.revisions(base, head)
             picked, selection_id = "asked", ""
         report = execute(
             project,
