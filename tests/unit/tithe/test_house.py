@@ -82,3 +82,10 @@ def test_every_module_says_what_it_is_for() -> None:
         and not ast.get_docstring(ast.parse(path.read_text()))
     ]
     assert silent == []
+
+
+def test_tithe_measures_itself() -> None:
+    from tithe.data.config import load
+
+    names = [scenario.name for scenario in load(ROOT).scenarios]
+    assert "select-start" in names
