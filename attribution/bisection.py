@@ -1,12 +1,10 @@
 """Names the change that moved a metric, with as few launches as it can, or says that it cannot.
 
 Nobody is blamed before the effect reproduces between the two ends, and nobody is named before an A/B test of
-the
-change against its parent has confirmed it. In between, each probe is a block of the change that tells most
-against the good end, so that a drifting host moves both arms. Changes that cannot be measured are passed
-over;
-the posterior still gives them their share, so that what lies beside a gap is not blamed for what may have
-happened inside: the answer is then the range.
+the change against its parent has confirmed it. In between, each probe is a block of the change that tells
+most against the good end, so that a drifting host moves both arms. Changes that cannot be measured are
+passed over; the posterior still gives them their share, so that what lies beside a gap is not blamed for what
+may have happened inside: the answer is then the range.
 """
 
 from __future__ import annotations

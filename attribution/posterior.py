@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +35,6 @@ def start_weights(count: int, prior: Sequence[float] | None) -> Floats:
     given = np.clip(np.nan_to_num(np.asarray(prior, dtype=np.float64), posinf=0.0), 0.0, None)
     total = float(given.sum())
     return even if total <= 0 else (1 - PRIOR_FLOOR) * given / total + PRIOR_FLOOR * even
-
-
-class Posterior(Protocol):
-    """What the search asks: the chances, and how much a probe of each change would tell (in nats)."""
-
-    def probabilities(self) -> Floats: ...
-
-    def information(self) -> Floats: ...
 
 
 class StepPosterior:

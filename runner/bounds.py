@@ -43,8 +43,7 @@ def bound(n: int, max_blocks: int, alpha: float, d0: int) -> float:
     """|z| at which a comparison of at most `max_blocks` blocks stops after `n` of them.
 
     `alpha` is two-sided over all looks; for a one-sided test of level a pass 2 * a. Levels between those of
-    the
-    table are interpolated on the scale of z, levels below it are split (Bonferroni) onto the smallest of it.
+    the table are interpolated on the scale of z, levels below it are split (Bonferroni) onto the smallest.
 
     Raises:
         ValueError: `max_blocks` outside FEWEST..MOST, `alpha` outside (0, 1), or `d0` not in PRIOR_DFS.

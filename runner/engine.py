@@ -197,8 +197,7 @@ def run(
     """Compares the revisions on one scenario after another, in the order given.
 
     No scenario is started once `budget_s` machine seconds are spent (set-up included); those left are named
-    in
-    a warning and get no verdict. A scenario that fails does not stop the next one.
+    in a warning and get no verdict. A scenario that fails does not stop the next one.
     """
     start = executor.spent()
     verdicts: list[Verdict] = []

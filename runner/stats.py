@@ -207,8 +207,7 @@ def confirm_look(
     alpha: float,
 ) -> Look:
     """The confirmation after `n` fresh blocks: one-sided in the direction `sign` (±1), looked at from the
-    planned
-    number of blocks on. Its interval is the plain one of INTERVAL_ALPHA."""
+    planned number of blocks on. Its interval is the plain one of INTERVAL_ALPHA."""
     d0 = prior_df(noise)
     towards = np.asarray(mean, dtype=np.float64) * np.asarray(sign)
     sd, df = moderated(n, variance, noise)

@@ -285,8 +285,7 @@ def outcomes(
 
     `error` says nothing about the change and gives none. `inconclusive` is a negative with the weight
     P(effect < wanted), and so is an effect that no confirmation stands behind. `report.base` and
-    `report.head`
-    are full commit ids.
+    `report.head` are full commit ids.
     """
     gates: dict[ScenarioName, Scenario] = {scenario.name: scenario for scenario in scenarios}
     found = []

@@ -24,8 +24,6 @@ REGRESSING = (
 """Kinds that make ttfb larger."""
 BREAKING = ("crash", "uncheckable")
 """Kinds under which a scenario no longer ends well."""
-MENDING = ("improvement", "fix")
-"""Kinds that make ttfb smaller, or a crashing scenario run again."""
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ from tithe.demo.objects import commit_id, object_id, tree_id
 
 START = 1709542800
 """Of the first commit: 4 March 2024, 09:00 UTC."""
-NEW_ERA = 42
-"""Commits after v0.3."""
 _KINDS = ("eager import", "blocking log", "repr key", "quadratic check", "cache missed", "default changed")
 FILES = Path(__file__).parent / "files"
 _RENAMED = {"gitignore": ".gitignore"}
@@ -121,11 +119,6 @@ def commits(seed: int) -> tuple[Commit, ...]:
     made = list(past)
     _extend(made, new_steps(seed), dict(last), seed)
     return tuple(made)
-
-
-def recorded_commits() -> tuple[Commit, ...]:
-    """The commits up to v0.3."""
-    return _recorded()[0]
 
 
 @functools.lru_cache(maxsize=1)
