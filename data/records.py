@@ -251,7 +251,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What `run`, `check` and `sweep` print."""
+    """What `run` and `sweep` print."""
 
     id: RunId
     base: str
@@ -259,6 +259,20 @@ class RunReport:
     verdicts: tuple[Verdict, ...]
     spent_s: float
     warnings: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What `check` prints: a run's report with the selection that it carried out."""
+
+    id: RunId
+    base: str
+    head: str
+    verdicts: tuple[Verdict, ...]
+    spent_s: float
+    warnings: tuple[str, ...]
+    selection: Selection
     schema: int = SCHEMA
 
 

@@ -54,6 +54,32 @@ def project_options(command: F) -> F:
     )(command)
 
 
+def change_options(command: F) -> F:
+    """Adds `--base` and `--head` of a change under test."""
+    command = click.option(
+        "--head", help="The revision under test. [default: the work tree, uncommitted changes included]"
+    )(command)
+    return click.option(
+        "--base", help="The revision to compare with. [default: where head left the main branch]"
+    )(command)
+
+
+def seed_option(command: F) -> F:
+    """Adds `--seed`."""
+    return click.option(
+        "--seed", type=int, default=0, show_default=True, help="Seed of everything that is drawn."
+    )(command)
+
+
+def inconclusive_option(command: F) -> F:
+    """Adds `--fail-on-inconclusive`."""
+    return click.option(
+        "--fail-on-inconclusive",
+        is_flag=True,
+        help="Exit with 4 where what was asked for stays inconclusive.",
+    )(command)
+
+
 def emit(record: object, style: str, output: Path | None, text: Callable[[str], str]) -> None:
     """Prints `record`: JSON as it is, or what `text(style)` makes of it; and writes `output` if asked."""
     from tithe.data.codec import to_json
@@ -135,21 +161,24 @@ def warnings_text(warnings: Sequence[str]) -> str:
 
 
 class Progress:
-    """Says on a terminal's standard error what is going on; silent everywhere else."""
+    """Says on a terminal's standard error what is going on, and clears it at the end; silent everywhere else."""
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
 
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._show("")
+
     def __call__(self, line: str) -> None:
         if self._live:
-            width = max(20, _terminal_width() - 1)
-            sys.stderr.write("\r\x1b[K" + safe_line(line, limit=width))
-            sys.stderr.flush()
+            self._show(safe_line(line, limit=max(20, _terminal_width() - 1)))
 
-    def done(self) -> None:
-        """Clears the line."""
+    def _show(self, line: str) -> None:
         if self._live:
-            sys.stderr.write("\r\x1b[K")
+            sys.stderr.write("\r\x1b[K" + line)
             sys.stderr.flush()
 
 

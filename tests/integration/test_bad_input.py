@@ -274,3 +274,16 @@ def launches(project) -> int:
     except sqlite3.Error:
         return 0
     return int(found)
+
+
+def test_code_that_does_not_come_from_the_checkout_is_a_warning(project) -> None:
+    config = (
+        (project.root / "tithe.toml").read_text().replace('packages = ["pkg"]', 'packages = ["pkg", "json"]')
+    )
+    project.write("tithe.toml", config)
+    head = project.commit("Use json", {"job.py": "import json\n" + (project.root / "job.py").read_text()})
+    for words in (("run", "--base", head, "--head", head), ("check", "--budget", "5m", "--head", head)):
+        done = project.tithe(*words, "--format", "json")
+        assert done.returncode in (0, 1), done.stderr
+        warnings = json.loads(done.stdout)["warnings"]
+        assert any("json was imported from" in warning for warning in warnings), warnings

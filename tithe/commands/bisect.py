@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -56,8 +57,8 @@ def report_text(report: BisectReport, subjects: dict[Sha, str], style: str) -> s
 @click.option("--bad", required=True, help="A revision after the step.")
 @click.option("--metric", help="The metric that moved. [default: the first one that decides]")
 @click.option("--budget", help="Stop after this much machine time, and give the candidates: 10m, 1h.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of launches.")
-@click.option("--fail-on-inconclusive", is_flag=True, help="Exit with 4 where no change can be named.")
+@output.seed_option
+@output.inconclusive_option
 @output.project_options
 @output.format_options
 def command(
@@ -101,8 +102,7 @@ def command(
         store, executor = project.store, project.executor
         run = new_run_id()
         store.add_run(RunRecord(run, "bisect", good_sha, bad_sha, time.time(), executor.host))
-        progress = output.Progress()
-        try:
+        with output.Progress() as progress:
             report = bisect(
                 target,
                 metrics[chosen],
@@ -113,14 +113,13 @@ def command(
                 project.config.decision,
                 run=run,
                 seed=seed,
-                noise=store.noise().get((target.name, chosen)),
+                noise=store.noise(host=executor.host).get((target.name, chosen)),
                 prior=None,
                 sink=store.add_launches,
                 budget_s=one_budget(budget),
                 progress=progress,
             )
-        finally:
-            progress.done()
+        report = replace(report, warnings=(*report.warnings, *executor.notes))
         store.add_outcomes(labels(report, commits, known_at=time.time()))
         subjects = {sha: output.name(project.repo.change(sha).subject) for sha in _mentioned(report)}
         output.emit(report, style, output_path, lambda style: report_text(report, subjects, style))

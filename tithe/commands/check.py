@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -10,34 +9,15 @@ import click
 from tithe import output
 from tithe.commands.run import execute, exit_code, report_text
 from tithe.commands.select import BUDGET_HELP, MODEL_HELP, choose, selection_text
-from tithe.data.records import RunId, Selection, Sha, Verdict
+from tithe.data.records import CheckReport, Sha
 from tithe.wiring import Project
-
-
-@dataclass(frozen=True)
-class CheckReport:
-    """A run's report with the selection that it carried out."""
-
-    id: RunId
-    base: str
-    head: str
-    verdicts: tuple[Verdict, ...]
-    spent_s: float
-    warnings: tuple[str, ...]
-    selection: Selection
-    schema: int = 1
 
 
 @click.command("check", short_help="Select and run within a budget: the step for CI.")
 @click.option("--budget", required=True, help=BUDGET_HELP)
-@click.option("--base", help="The revision to compare with. [default: where head left the main branch]")
-@click.option(
-    "--head", help="The revision under test. [default: the work tree, uncommitted changes included]"
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
-@click.option(
-    "--fail-on-inconclusive", is_flag=True, help="Exit with 4 where a metric that decides stays inconclusive."
-)
+@output.change_options
+@output.seed_option
+@output.inconclusive_option
 @click.option("--model", help=MODEL_HELP)
 @output.project_options
 @output.format_options

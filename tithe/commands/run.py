@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -50,9 +51,7 @@ def execute(
     missing = project.unavailable(scenarios)
     runnable = [scenario for scenario in scenarios if scenario.name not in missing]
     store.add_run(RunRecord(run, kind, base, head, time.time(), executor.host, picked, selection))
-    noise = store.noise()
-    progress = output.Progress()
-    try:
+    with output.Progress() as progress:
         report = engine.run(
             runnable,
             base,
@@ -61,23 +60,17 @@ def execute(
             project.config.decision,
             run=run,
             seed=seed,
-            noise=noise,
+            noise=store.noise(host=executor.host),
             sink=store.add_launches,
             budget_s=budget_s,
             progress=progress,
         )
-    finally:
-        progress.done()
     gates = engine.outcomes(
         report, runnable, policy=project.config.decision, source=source, picked=picked, known_at=time.time()
     )
     store.add_outcomes(gates)
-    if missing:
-        import dataclasses
-
-        warnings = tuple(f"{name} was not run: {why}" for name, why in missing.items())
-        report = dataclasses.replace(report, warnings=report.warnings + warnings)
-    return report
+    not_run = tuple(f"{name} was not run: {why}" for name, why in missing.items())
+    return replace(report, warnings=(*report.warnings, *executor.notes, *not_run))
 
 
 def exit_code(report: RunReport, scenarios: Sequence[Scenario], *, fail_on_inconclusive: bool) -> int:
@@ -158,10 +151,8 @@ def load_selection(path: Path) -> Selection:
 )
 @click.option("--head", help="The revision under test. [default: the selection's, or the work tree]")
 @click.option("--budget", help="Start no further scenario once this much machine time is spent: 60s, 30m.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of launches.")
-@click.option(
-    "--fail-on-inconclusive", is_flag=True, help="Exit with 4 where a metric that decides stays inconclusive."
-)
+@output.seed_option
+@output.inconclusive_option
 @output.project_options
 @output.format_options
 def command(

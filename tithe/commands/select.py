@@ -107,11 +107,8 @@ BUDGET_HELP = "Machine time for the whole decision, both arms: 60s, 30m, 1h30m, 
 
 @click.command("select", short_help="Choose the scenarios that are worth running for a change.")
 @click.option("--budget", required=True, help=BUDGET_HELP)
-@click.option("--base", help="The revision to compare with. [default: where head left the main branch]")
-@click.option(
-    "--head", help="The revision under test. [default: the work tree, uncommitted changes included]"
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
+@output.change_options
+@output.seed_option
 @click.option(
     "--tier",
     type=click.Choice(["change", "release"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -54,8 +55,7 @@ def command(
     with Project(repo, config_path) as project:
         target = project.config.scenario(scenario)
         sha = project.tip(head)
-        progress = output.Progress()
-        try:
+        with output.Progress() as progress:
             report = shrink(
                 target,
                 sha,
@@ -64,6 +64,5 @@ def command(
                 sink=project.store.add_launches,
                 progress=progress,
             )
-        finally:
-            progress.done()
+        report = replace(report, warnings=(*report.warnings, *project.executor.notes))
         output.emit(report, style, output_path, lambda style: report_text(report, style))

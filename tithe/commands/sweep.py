@@ -16,10 +16,8 @@ from tithe.wiring import Project
 @click.option("--base", required=True, help="The earlier release.")
 @click.option("--head", required=True, help="The later release.")
 @click.option("--budget", help="Start no further scenario once this much machine time is spent: 30m, 2h.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of launches.")
-@click.option(
-    "--fail-on-inconclusive", is_flag=True, help="Exit with 4 where a metric that decides stays inconclusive."
-)
+@output.seed_option
+@output.inconclusive_option
 @output.project_options
 @output.format_options
 def command(

@@ -13,7 +13,7 @@ from tithe.wiring import Project
 
 
 @click.command("train", short_help="Train the model, backtest it, and promote it if it is better.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the training.")
+@output.seed_option
 @output.project_options
 @output.format_options
 def command(seed: int, repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
