@@ -12,11 +12,17 @@ _DROPPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def safe_line(text: str, *, limit: int = 200) -> str:
-    """`text` on one line: control, format and unassigned characters become spaces; cut at `limit` characters."""
+    """`text` on one line of at most `limit` characters: control, format and unassigned ones become spaces.
+
+    What is too long loses its middle: a message begins with what went wrong and often ends with where.
+    """
     if text.isascii() and text.isprintable():
         line = text
     else:
-        kept = text[: 4 * limit]
+        kept = text if len(text) <= 8 * limit else text[: 4 * limit] + text[-4 * limit :]
         line = "".join(" " if unicodedata.category(char) in _DROPPED else char for char in kept)
     line = " ".join(line.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    if len(line) <= limit:
+        return line
+    tail = limit // 3
+    return line[: limit - 1 - tail] + "…" + line[len(line) - tail :]

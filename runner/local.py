@@ -136,7 +136,7 @@ class LocalExecutor:
         with host_slot():
             folder, result = self._start(patient, arm, hash_seed=1, counted=True)
         values, phases = measured(patient, result)
-        status, note = judge(patient, result, values)
+        status, note = judge(patient, result, values, arm.checkout)
         functions = read_functions(folder / "functions", result.start_ns)
         shutil.rmtree(folder, ignore_errors=True)
         return FunctionCount(functions, first_batch(phases), status, note)
@@ -182,7 +182,7 @@ class LocalExecutor:
         scenario = spec.scenario
         folder, result = self._start(scenario, arm, hash_seed=spec.hash_seed())
         values, phases = measured(scenario, result, self._queued_s)
-        status, note = judge(scenario, result, values)
+        status, note = judge(scenario, result, values, arm.checkout)
         record = Launch(
             id=spec.launch_id(position),
             run=spec.run,
@@ -253,8 +253,14 @@ def measured(
     return {name: found[name] for name in sorted(wanted & found.keys())}, phases
 
 
-def judge(scenario: Scenario, result: LaunchResult, values: Mapping[str, float]) -> tuple[LaunchStatus, str]:
-    """Whether the launch counts, and why not, in one line that is safe to print."""
+def judge(
+    scenario: Scenario, result: LaunchResult, values: Mapping[str, float], checkout: Path
+) -> tuple[LaunchStatus, str]:
+    """Whether the launch counts, and why not, in one line that is safe to print.
+
+    Files of the checkout are named as in the repository: where an arm stands tells nobody anything, differs
+    between the places of one arm, and may be long.
+    """
     if result.problem:
         return (
             "failed",
@@ -263,7 +269,7 @@ def judge(scenario: Scenario, result: LaunchResult, values: Mapping[str, float])
     if result.timed_out:
         return "timeout", f"took longer than {scenario.timeout_s:g} s and was ended with all its processes"
     if result.exit_code != 0:
-        said = _said(result)
+        said = _said(result, checkout)
         return "failed", safe_line(
             f"exit code {result.exit_code}: {said}" if said else f"exit code {result.exit_code}"
         )
@@ -282,14 +288,14 @@ def judge(scenario: Scenario, result: LaunchResult, values: Mapping[str, float])
     return "ok", ""
 
 
-def _said(result: LaunchResult) -> str:
+def _said(result: LaunchResult, checkout: Path) -> str:
     for path in (result.stderr, result.stdout):
         try:
             output = path.read_bytes()
         except OSError:
             continue
         if output.strip():
-            return last_line(output)
+            return last_line(output.replace(f"{checkout}{os.sep}".encode(), b""))
     return ""
 
 

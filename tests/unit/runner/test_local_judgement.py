@@ -18,6 +18,7 @@ SCENARIO = Scenario(
     metrics=(*BUILTIN_METRICS.values(), Metric(MetricName("loss"), "")),
     gate=(MetricName("ttfb"),),
 )
+CHECKOUT = Path("/somewhere/checkout")
 RESULT = LaunchResult(
     exit_code=0,
     timed_out=False,
@@ -43,29 +44,29 @@ def test_phases_count_from_the_submit_time() -> None:
 
 
 def test_ok() -> None:
-    assert judge(SCENARIO, RESULT, {"ttfb": 0.5}) == ("ok", "")
+    assert judge(SCENARIO, RESULT, {"ttfb": 0.5}, CHECKOUT) == ("ok", "")
 
 
 def test_a_missing_first_batch_says_how_to_mark_it() -> None:
-    status, note = judge(SCENARIO, RESULT, {"wall": 1.5})
+    status, note = judge(SCENARIO, RESULT, {"wall": 1.5}, CHECKOUT)
     assert status == "unmarked"
     assert "tithe.first_batch()" in note
 
 
 def test_a_missing_custom_metric_says_how_to_report_it() -> None:
-    status, note = judge(replace(SCENARIO, gate=(MetricName("loss"),)), RESULT, {"wall": 1.5})
+    status, note = judge(replace(SCENARIO, gate=(MetricName("loss"),)), RESULT, {"wall": 1.5}, CHECKOUT)
     assert status == "unmarked"
     assert "loss=NUMBER" in note
 
 
 def test_a_metric_that_does_not_decide_may_be_missing() -> None:
-    assert judge(replace(SCENARIO, gate=(MetricName("wall"),)), RESULT, {"wall": 1.5})[0] == "ok"
+    assert judge(replace(SCENARIO, gate=(MetricName("wall"),)), RESULT, {"wall": 1.5}, CHECKOUT)[0] == "ok"
 
 
 def test_a_failure_tells_the_last_line_without_what_a_terminal_obeys(tmp_path: Path) -> None:
     stderr = tmp_path / "stderr"
     stderr.write_bytes(b"Traceback\n\x1b]0;owned\x07\x1b[31mValueError: " + b"x" * 500 + b"\n\n")
-    status, note = judge(SCENARIO, replace(RESULT, exit_code=1, stderr=stderr), {})
+    status, note = judge(SCENARIO, replace(RESULT, exit_code=1, stderr=stderr), {}, CHECKOUT)
     assert status == "failed"
     assert note.startswith("exit code 1: ")
     assert "ValueError: xxx" in note
@@ -73,9 +74,17 @@ def test_a_failure_tells_the_last_line_without_what_a_terminal_obeys(tmp_path: P
     assert len(note) <= 200
 
 
+def test_a_failure_names_files_as_in_the_repository_wherever_the_arm_stands(tmp_path: Path) -> None:
+    stderr = tmp_path / "stderr"
+    checkout = Path("/" + "deep/" * 100 + "checkout")
+    stderr.write_text(f"python: can't open file '{checkout}/jobs/nowhere.py': No such file")
+    _, note = judge(SCENARIO, replace(RESULT, exit_code=2, stderr=stderr), {}, checkout)
+    assert note == "exit code 2: python: can't open file 'jobs/nowhere.py': No such file"
+
+
 def test_time_out_and_a_command_that_is_not_there() -> None:
-    assert judge(SCENARIO, replace(RESULT, timed_out=True, exit_code=143), {})[0] == "timeout"
-    status, note = judge(SCENARIO, replace(RESULT, exit_code=None, problem="No such file"), {})
+    assert judge(SCENARIO, replace(RESULT, timed_out=True, exit_code=143), {}, CHECKOUT)[0] == "timeout"
+    status, note = judge(SCENARIO, replace(RESULT, exit_code=None, problem="No such file"), {}, CHECKOUT)
     assert (status, note) == ("failed", "cannot start python: No such file")
 
 
