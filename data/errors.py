@@ -62,6 +62,18 @@ class SpoolError(TitheError):
     """A bundle cannot be written or read."""
 
 
+class LocationError(TitheError):
+    """A folder or URL cannot be reached, read or written."""
+
+
+class MissingError(LocationError):
+    """There is no such file at a location that can be reached."""
+
+
+class SnapshotError(TitheError):
+    """A snapshot is damaged, foreign, or of a version that is not read here."""
+
+
 class ModelError(TitheError):
     """A model folder is corrupt or belongs to another version or feature set."""
 

@@ -95,22 +95,31 @@ def empty(scenarios: Sequence[Scenario], *warnings: str) -> ScenarioGraph:
     return ScenarioGraph(tuple(s.name for s in scenarios), (), none, none.copy(), warnings)
 
 
-def build(repo: Files, sha: Sha, config: Config, cache: Path | None = None) -> ScenarioGraph:
+def build(
+    repo: Files, sha: Sha, config: Config, cache: Path | None = None, *, scans: bytes = b""
+) -> ScenarioGraph:
     """The graph of revision `sha`; see `GraphBuilder` for many revisions.
 
     Args:
         cache: Folder for scans and graphs, which are keyed by content; None keeps nothing.
+        scans: What `scans_of` gave, perhaps for another revision: its files are not read again.
     """
-    return GraphBuilder(repo, config, cache).build(sha)
+    return GraphBuilder(repo, config, cache, scans=scans).build(sha)
+
+
+def scans_of(repo: Files, sha: Sha, config: Config, cache: Path | None = None) -> bytes:
+    """What was read in the files of `sha`, one line of JSON each, for machines that have not read them."""
+    return GraphBuilder(repo, config, cache).scans(sha)
 
 
 class GraphBuilder:
     """Graphs of many revisions, each blob scanned once."""
 
-    def __init__(self, repo: Files, config: Config, cache: Path | None = None) -> None:
+    def __init__(self, repo: Files, config: Config, cache: Path | None = None, *, scans: bytes = b"") -> None:
         self._repo = repo
         self._config = config
         self._cache = cache / "graph" if cache else None
+        self._given = scans
         self._scans: dict[str, Scan] | None = None
         self._latest: tuple[str, ScenarioGraph] | None = None
 
@@ -126,6 +135,13 @@ class GraphBuilder:
             self._save(key, graph)
         self._latest = (key, graph)
         return graph
+
+    def scans(self, sha: Sha) -> bytes:
+        """See `scans_of`."""
+        files = self._repo.files(sha)
+        scans = self._scan(files)
+        lines = {_scan_key(path, files[path]): scan for path, scan in scans.items() if not scan.error}
+        return "".join(to_json(_Line(key, lines[key])) + "\n" for key in sorted(lines)).encode()
 
     def _make(self, files: Mapping[str, str]) -> ScenarioGraph:
         scans = self._scan(files)
@@ -166,7 +182,7 @@ class GraphBuilder:
     def _scan(self, files: Mapping[str, str]) -> dict[str, Scan]:
         """Path to scan, for every file that may refer to others."""
         if self._scans is None:
-            self._scans = _load_scans(self._cache)
+            self._scans = {**_read_scans(self._given), **_load_scans(self._cache)}
         wanted = {path: _scan_key(path, blob) for path, blob in files.items() if _is_scanned(path)}
         missing: dict[str, list[str]] = defaultdict(list)
         for path in sorted(wanted):
@@ -258,9 +274,12 @@ def _load_scans(cache: Path | None) -> dict[str, Scan]:
     if cache is None:
         return {}
     try:
-        raw = _scans_path(cache).read_bytes()
+        return _read_scans(_scans_path(cache).read_bytes())
     except OSError:
         return {}
+
+
+def _read_scans(raw: bytes) -> dict[str, Scan]:
     scans = {}
     for text in raw.splitlines():
         try:

@@ -11,20 +11,18 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import re
-import secrets
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import msgspec
 
 from tithe._version import VERSION
-from tithe.data.errors import SpoolError, UsageError
+from tithe.data.errors import LocationError, SpoolError, UsageError
+from tithe.data.locations import Folder, Location, location, split
 from tithe.data.records import Change, Launch, Outcome, RunRecord, Selection
 from tithe.data.rules import problem
 from tithe.data.store import Store
@@ -38,7 +36,6 @@ MAX_BYTES = 512 * 2**20
 """The text of one bundle; about a million launches."""
 
 _NAME = re.compile(r"[0-9a-f]{32}")
-_READ = 1 << 20
 _KINDS: dict[str, type[Any]] = {
     "run": RunRecord,
     "launch": Launch,
@@ -72,65 +69,59 @@ class IngestReport:
     """File and reason, one for each file that was refused."""
 
 
+def encode(records: Iterable[Record]) -> tuple[str, bytes]:
+    """The file name and the content of the bundle of these records.
+
+    Raises:
+        SpoolError: a record breaks a rule, so that it could not be read back; the records are too many for
+            one bundle.
+    """
+    lines = [msgspec.json.encode(_Header(BUNDLE_VERSION, VERSION))]
+    for number, record in enumerate(records, start=1):
+        lines.append(encode_record(record, number))
+    text = b"\n".join(lines) + b"\n"
+    if len(text) > MAX_BYTES:
+        raise SpoolError(f"{len(text)} bytes are too many for one bundle ({MAX_BYTES})", mend="write several")
+    return hashlib.sha256(text).hexdigest()[:32] + SUFFIX, gzip.compress(text, compresslevel=6, mtime=0)
+
+
 def write_bundle(folder: Path, records: Iterable[Record]) -> Path:
     """Write the records as one bundle into `folder` (made when it is not there); the bundle's path.
 
     Raises:
-        SpoolError: a record breaks a rule, so that it could not be read back; the records are too many for
-            one bundle; the folder cannot be written. Nothing is left behind then.
+        SpoolError: as for `encode`.
+        LocationError: the folder cannot be written. Nothing is left behind then.
     """
-    lines = [msgspec.json.encode(_Header(BUNDLE_VERSION, VERSION))]
-    for number, record in enumerate(records, start=1):
-        lines.append(_encoded(record, number))
-    text = b"\n".join(lines) + b"\n"
-    if len(text) > MAX_BYTES:
-        raise SpoolError(
-            f"{len(text)} bytes are too many for one bundle ({MAX_BYTES})",
-            where=str(folder),
-            mend="write several",
-        )
-    path = folder / (hashlib.sha256(text).hexdigest()[:32] + SUFFIX)
-    unfinished = folder / f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with unfinished.open("xb") as file:
-                file.write(gzip.compress(text, compresslevel=6, mtime=0))
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                unfinished.unlink()
-            raise
-        _sync_folder(folder)
-    except OSError as error:
-        raise SpoolError(
-            f"cannot be written: {error.strerror}",
-            where=str(path),
-            mend="see to the folder's space and permissions",
-        ) from None
-    return path
+    name, content = encode(records)
+    Folder(folder).write(name, content)
+    return folder / name
 
 
 def read_bundle(path: Path) -> list[Record]:
     """All records of a bundle, checked.
 
     Raises:
+        SpoolError: as for `decode`.
+        LocationError: it cannot be read.
+    """
+    return decode(
+        path.name, Folder(path.parent).read(path.name, limit=MAX_BYTES), safe_line(str(path), limit=1000)
+    )
+
+
+def decode(name: str, content: bytes, where: str) -> list[Record]:
+    """All records of the bundle with this file name and content, checked.
+
+    Raises:
         SpoolError: the name is no hash or not the content's; truncated, too large when decompressed, or not
             gzip; a line is malformed (its number is named); written by a newer version.
     """
-    where = safe_line(str(path), limit=1000)
-    expected = path.name[: -len(SUFFIX)] if path.name.endswith(SUFFIX) else ""
+    expected = name[: -len(SUFFIX)] if name.endswith(SUFFIX) else ""
     if not _NAME.fullmatch(expected):
         raise SpoolError(
             "is not named as a bundle is", where=where, mend=f"<32 hex digits>{SUFFIX} was expected"
         )
-    try:
-        with path.open("rb") as file:
-            text = _decompressed(file, where)
-    except OSError as error:
-        raise SpoolError(f"cannot be read: {error.strerror}", where=where) from None
+    text = _decompressed(content, where)
     if hashlib.sha256(text).hexdigest()[:32] != expected:
         raise SpoolError(
             "its content does not fit its name", where=where, mend="it was damaged: fetch it again"
@@ -139,36 +130,35 @@ def read_bundle(path: Path) -> list[Record]:
     if lines.pop() != b"":
         raise SpoolError("the last line is cut off", where=where, mend="it was damaged: fetch it again")
     _check_header(lines[0] if lines else b"", where)
-    return [_decoded(line, number, where) for number, line in enumerate(lines[1:], start=2)]
+    return [decode_record(line, number, where) for number, line in enumerate(lines[1:], start=2)]
 
 
-def ingest(store: Store, source: Path) -> IngestReport:
+def ingest(store: Store, source: str | Path) -> IngestReport:
     """Take in a bundle, or all bundles in a folder and the folders in it; each in one transaction.
 
-    Bundles in any order, and repeated, leave the same store. A bundle that cannot be read is skipped, named
-    in the report, and can be taken in later.
+    `source` is a path or a URL. Bundles in any order, and repeated, leave the same store. A bundle that
+    cannot be read is skipped, named in the report, and can be taken in later.
 
     Raises:
         UsageError: there is no such file or folder.
+        LocationError: the folder cannot be listed.
         StoreError: the store cannot be written; bundles before that moment are in it.
     """
+    place, names = _bundles(str(source))
     bundles = already = 0
     added: dict[str, int] = {}
     skipped: list[tuple[str, str]] = []
-    for path in _bundles(source):
+    for name in names:
+        where = f"{place.shown}/{safe_line(name)}"
         try:
-            name = path.name[: -len(SUFFIX)]
-            if store.has_bundle(name):
+            file = PurePosixPath(name).name
+            content_hash = file[: -len(SUFFIX)]
+            if store.has_bundle(content_hash):
                 already += 1
                 continue
-            new = store.add_bundle(name, read_bundle(path))
-        except SpoolError as error:
-            skipped.append(
-                (
-                    safe_line(str(path), limit=1000),
-                    f"{error.what}; {error.mend}" if error.mend else error.what,
-                )
-            )
+            new = store.add_bundle(content_hash, decode(file, place.read(name, limit=MAX_BYTES), where))
+        except (SpoolError, LocationError) as error:
+            skipped.append((where, f"{error.what}; {error.mend}" if error.mend else error.what))
             continue
         if new is None:
             already += 1
@@ -179,21 +169,26 @@ def ingest(store: Store, source: Path) -> IngestReport:
     return IngestReport(bundles, already, added, tuple(skipped))
 
 
-def _bundles(source: Path) -> Iterator[Path]:
-    if source.is_dir():
-        try:
-            yield from sorted(path for path in source.rglob(f"*{SUFFIX}") if path.is_file())
-        except OSError as error:
-            raise SpoolError(f"cannot be listed: {error.strerror}", where=str(source)) from None
-    elif source.exists():
-        yield source
-    else:
-        raise UsageError(
-            "no such file or folder", where=safe_line(str(source)), mend="name a bundle or a spool folder"
-        )
+def _bundles(source: str) -> tuple[Location, list[str]]:
+    found = location(source)
+    if not isinstance(found, Folder):
+        if source.endswith(SUFFIX):
+            folder, name = split(source)
+            return location(folder), [name]
+        return found, found.names(SUFFIX)
+    if found.path.is_dir():
+        return found, found.names(SUFFIX)
+    if found.path.exists():
+        return Folder(found.path.parent), [found.path.name]
+    raise UsageError("no such file or folder", where=found.shown, mend="name a bundle or a spool folder")
 
 
-def _encoded(record: Record, number: int) -> bytes:
+def encode_record(record: Record, number: int = 1) -> bytes:
+    """The record as one line of a bundle, without its end; `number` is what a message calls it.
+
+    Raises:
+        SpoolError: it breaks a rule, so that it could not be read back.
+    """
     kind = _KIND_OF.get(type(record))
     if kind is None:
         raise SpoolError(f"record {number} is a {type(record).__name__}, which no bundle holds")
@@ -206,30 +201,24 @@ def _encoded(record: Record, number: int) -> bytes:
         raise SpoolError(f"record {number} (a {kind}) cannot be spooled: {error}") from None
 
 
-def _decompressed(file: BinaryIO, where: str) -> bytes:
+def _decompressed(content: bytes, where: str) -> bytes:
     """The text of one gzip member, never more than `MAX_BYTES` of it in memory."""
     inflate = zlib.decompressobj(wbits=31)
-    parts: list[bytes] = []
-    size = 0
     try:
-        while not inflate.eof:
-            given = inflate.unconsumed_tail or file.read(_READ)
-            if not given:
-                raise SpoolError("ends too early", where=where, mend="it was cut off: fetch it again")
-            part = inflate.decompress(given, _READ)
-            size += len(part)
-            if size > MAX_BYTES:
-                raise SpoolError(
-                    f"holds more than {MAX_BYTES} bytes of text", where=where, mend="no bundle does that"
-                )
-            parts.append(part)
+        text = inflate.decompress(content, MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
+            raise SpoolError(
+                f"holds more than {MAX_BYTES} bytes of text", where=where, mend="no bundle does that"
+            )
+        if not inflate.eof:
+            raise SpoolError("ends too early", where=where, mend="it was cut off: fetch it again")
     except zlib.error as error:
         raise SpoolError(
             f"cannot be decompressed ({error})", where=where, mend="it was damaged: fetch it again"
         ) from None
-    if inflate.unused_data or file.read(1):
+    if inflate.unused_data:
         raise SpoolError("something follows its end", where=where, mend="it was damaged: fetch it again")
-    return b"".join(parts)
+    return text
 
 
 def _check_header(line: bytes, where: str) -> None:
@@ -247,7 +236,12 @@ def _check_header(line: bytes, where: str) -> None:
         raise SpoolError(f"line 1: there is no bundle version {header.bundle}", where=where)
 
 
-def _decoded(line: bytes, number: int, where: str) -> Record:
+def decode_record(line: bytes, number: int, where: str) -> Record:
+    """The record in a line of a bundle, checked.
+
+    Raises:
+        SpoolError: it is malformed; the line's number is named.
+    """
     try:
         outer = msgspec.json.decode(line, type=_Line)
         kind = _KINDS.get(outer.kind)
@@ -260,13 +254,3 @@ def _decoded(line: bytes, number: int, where: str) -> Record:
     if wrong:
         raise SpoolError(f"line {number}: {wrong}", where=where)
     return record
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name itself survive a power cut; some file systems cannot, and need not."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from tithe.data.graph import ScenarioGraph
 from tithe.data.records import Change, FileEdit, Outcome, Scenario, ScenarioName, Sha
 from tithe.selector.cost import block_estimates, launch_estimates
-from tithe.selector.history import History, Pair, in_order, usable
+from tithe.selector.history import HALF_LIVES, History, Pair, in_order, usable
+from tithe.selector.learned import Learned, Together, gather
 from tithe.selector.paths import kind_of
 from tithe.selector.text import TextIndex, tokens
 
@@ -80,8 +81,6 @@ MONOTONE: dict[str, int] = {
 }
 """Directions that are known to be true; the model may not learn their reverse from a handful of events."""
 
-HALF_LIVES = (5.0, 20.0, 80.0)
-"""Of the scenario's own rate, in measured changes."""
 CO_HALF_LIFE = 60.0
 """Of what touched files and folders did, in measured changes."""
 BASE_RATE = 0.03
@@ -158,23 +157,17 @@ def _largest(edits: Sequence[FileEdit]) -> list[FileEdit]:
     return sorted(edits, key=lambda e: (-(max(e.added, 0) + max(e.deleted, 0)), e.path))[:MAX_TOUCHED]
 
 
-@dataclass
-class _Co:
-    """What happened to every scenario when one file or folder was touched."""
-
-    tick: int
-    failing: Floats
-    """(scenarios,), decayed and shared among the files of each change."""
-    measured: Floats
-    failures: NDArray[np.int32]
-    """(scenarios,), plain counts, for people."""
-    changes: NDArray[np.int32]
-
-
 class State:
-    """All that features need, as of the latest moment asked for. Moves forward only."""
+    """All that features need, as of the latest moment asked for. Moves forward only.
 
-    def __init__(self, history: History, scenarios: Sequence[Scenario]) -> None:
+    It learns from a history, or goes on from what another one had `learned`; not from both.
+    """
+
+    def __init__(
+        self, history: History, scenarios: Sequence[Scenario], learned: Learned | None = None
+    ) -> None:
+        if learned is not None and history.outcomes:
+            raise ValueError("what was learned already holds the outcomes of its history")
         self.scenarios = tuple(scenarios)
         self._by_name = {s.name: s for s in self.scenarios}
         self._at = {s.name: at for at, s in enumerate(self.scenarios)}
@@ -195,16 +188,44 @@ class State:
         """(scenarios,), changes that it was measured on so far."""
         self._pairs: dict[tuple[Sha, Sha, ScenarioName], Pair] = {}
         self._seen: set[tuple[Sha, Sha]] = set()
-        self._co: dict[str, _Co] = {}
+        self._co: dict[str, Together] = {}
         self._fails_of: dict[Sha, int] = {}
         self._authors: dict[str, list[float]] = {}
         self.launch_seconds, self.guessed = launch_estimates(self.scenarios, history.launch_seconds)
         self.blocks = block_estimates(self.scenarios, history.blocks)
+        self._learned = learned
+        self._places = np.zeros(0, dtype=np.intp)
+        if learned is not None:
+            self._restore(learned)
 
-    @property
-    def faulty(self) -> int:
-        """Changes known to have made something fail."""
-        return sum(1 for count in self._fails_of.values() if count > 0)
+    def _restore(self, learned: Learned) -> None:
+        self._places = learned.places([scenario.name for scenario in self.scenarios])
+        known = self._places >= 0
+        to = self._places[known]
+        self.tick, self.now = int(learned.moment[0]), float(learned.moment[1])
+        self._failing[:, to] = learned.failing[:, known]
+        self._measured[:, to] = learned.measured[:, known]
+        self._last_failure[to] = learned.last_failure[known]
+        self.failures[to], self.measured[to] = learned.counts[:, known]
+        self._authors = {
+            name: list(counts)
+            for name, counts in zip(learned.names.authors, learned.authors.tolist(), strict=True)
+        }
+
+    def learned(self) -> Learned:
+        """All of it, as of the moment reached, to be gone on from elsewhere."""
+        if self._learned is not None:
+            return self._learned
+        names, arrays = gather([scenario.name for scenario in self.scenarios], self._co, self._authors)
+        return Learned(
+            names=names,
+            moment=np.array([self.tick, self.now]),
+            failing=self._failing,
+            measured=self._measured,
+            last_failure=self._last_failure,
+            counts=np.stack([self.failures, self.measured]),
+            **arrays,  # type: ignore[arg-type]
+        )
 
     def advance(self, t: float) -> None:
         """Learns every outcome with `known_at` < `t`.
@@ -261,7 +282,9 @@ class State:
             co = self._co.get(key)
             if co is None:
                 count = len(self.scenarios)
-                co = _Co(self.tick, np.zeros(count), np.zeros(count), *np.zeros((2, count), dtype=np.int32))
+                co = Together(
+                    self.tick, np.zeros(count), np.zeros(count), *np.zeros((2, count), dtype=np.int32)
+                )
                 self._co[key] = co
             elif co.tick < self.tick:
                 fade = 0.5 ** ((self.tick - co.tick) / CO_HALF_LIFE)
@@ -288,12 +311,20 @@ class State:
 
     def counts(self, key: str, scenario: int) -> tuple[int, int]:
         """(changes that touched `key` and made it fail, changes that touched it and were measured)."""
-        co = self._co.get(key)
+        co = self._together(key)
         return (int(co.failures[scenario]), int(co.changes[scenario])) if co else (0, 0)
+
+    def _together(self, key: str) -> Together | None:
+        co = self._co.get(key)
+        if co is None and self._learned is not None:
+            co = self._learned.together(key, self._places, len(self.scenarios))
+            if co is not None:
+                self._co[key] = co
+        return co
 
     def lifts(self, key: str, rate: Floats) -> Floats:
         """(scenarios,), log of how much likelier than `rate` each failed when `key` was touched."""
-        co = self._co.get(key)
+        co = self._together(key)
         if co is None:
             return np.zeros(len(self.scenarios))
         failing = np.maximum(co.failing, 0.0) + CO_STRENGTH * rate
@@ -384,8 +415,9 @@ class State:
     def _co_features(self, change: Change, rate: Floats) -> dict[str, Floats | float]:
         count = len(self.scenarios)
         keys = touched_keys(change) if len(change.files) <= MAX_TOUCHED else ()
-        files = [self.lifts(key, rate) for key in keys if not key.endswith("/") and key in self._co]
-        folders = [self.lifts(key, rate) for key in keys if key.endswith("/") and key in self._co]
+        known = [key for key in keys if self._together(key) is not None]
+        files = [self.lifts(key, rate) for key in known if not key.endswith("/")]
+        folders = [self.lifts(key, rate) for key in known if key.endswith("/")]
         co_file = np.max(files, axis=0) if files else np.zeros(count)
         return {
             "co_file": co_file,

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from tithe.data.records import FAILING, Change, Outcome, Scenario, ScenarioName, Sha
 
+HALF_LIVES = (5.0, 20.0, 80.0)
+"""Of a scenario's own rate, in measured changes."""
 LABEL_LAG = 1
 """A direct measurement is taken to be known just after this many later changes, in a replayed history."""
 DIRECT = frozenset({"ab", "import"})

@@ -124,7 +124,17 @@ class Model:
             raise ModelError(
                 f"the model cannot be read: {error.strerror or error}", where=str(folder), mend=MEND
             ) from None
-        where = str(folder / INFO_FILE)
+        return cls.parse(raw, text, str(folder))
+
+    @classmethod
+    def parse(cls, raw: bytes, text: bytes, folder: str) -> Model:
+        """The model whose files hold `raw` (its description) and `text` (its trees).
+
+        Raises:
+            ModelError: As for `load`.
+        """
+        where = f"{folder}/{INFO_FILE}"
+        trees_where = f"{folder}/{TREES_FILE}"
         try:
             form = from_json(raw, _Form).format
             if form != FORMAT:
@@ -135,7 +145,7 @@ class Model:
         if info.sha256.get(TREES_FILE) != _hash(text):
             raise ModelError(
                 "the model is damaged: its hash is not the one recorded",
-                where=str(folder / TREES_FILE),
+                where=trees_where,
                 mend=MEND,
             )
         if info.sha256.get(INFO_FILE) != _info_hash(info):
@@ -150,9 +160,9 @@ class Model:
             raise ModelError(
                 "the model corrects another version of the prior", where=where, mend="train again"
             )
-        trees = parse(text.decode("utf-8", "replace"), where=str(folder / TREES_FILE))
+        trees = parse(text.decode("utf-8", "replace"), where=trees_where)
         if trees.features != FEATURES:
-            raise ModelError("the trees name other features", where=str(folder / TREES_FILE), mend=MEND)
+            raise ModelError("the trees name other features", where=trees_where, mend=MEND)
         return cls(info, trees)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tithe.data import spool
-from tithe.data.errors import SpoolError, UsageError
+from tithe.data.errors import LocationError, SpoolError, UsageError
 from tithe.data.records import (
     Candidate,
     Change,
@@ -212,5 +212,5 @@ def test_a_stranger_cannot_smuggle_a_record_past_the_rules(
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SpoolError, match="cannot be written"):
+    with pytest.raises(LocationError, match="cannot be written"):
         write_bundle(tmp_path / "file", ALL)

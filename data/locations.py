@@ -1,0 +1,317 @@
+"""Where bundles and snapshots lie: a folder of this machine, or anything that fsspec has a URL for.
+
+Three promises that the rest builds on: a name appears with its whole content or not at all, a read never
+brings more than was allowed for, and no message shows the credentials that a URL may hold.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from tithe.data.errors import LocationError, MissingError, UsageError
+from tithe.data.text import safe_line
+
+T = TypeVar("T")
+
+ATTEMPTS = 3
+"""Of every remote operation; what is refused or not there is not asked for again."""
+FIRST_PAUSE_S = 0.3
+CONNECT_S = 15.0
+TOTAL_S = 120.0
+"""Of one request to a remote location."""
+
+_WHOLE_PUTS = frozenset(
+    {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "http", "https", "memory", "oci"}
+)
+"""Protocols whose put shows the new content at once or not at all; the others get a new name, then a move."""
+_EXTRAS = {"http": "http", "https": "http", "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
+"""Protocol to the extra of tithe that brings what it needs."""
+
+
+class Location(Protocol):
+    """A flat set of named files. Every method raises `LocationError` where it cannot be reached."""
+
+    @property
+    def shown(self) -> str:
+        """The location as it may be printed: without credentials."""
+
+    def read(self, name: str, *, limit: int) -> bytes:
+        """The content of `name`; `MissingError` where there is none, `LocationError` above `limit` bytes."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Puts `content` under `name`, replacing what was there, whole or not at all."""
+
+    def names(self, suffix: str) -> list[str]:
+        """Names that end with `suffix`, also in folders below, sorted; none where there is no such folder."""
+
+    def remove(self, name: str) -> None:
+        """Removes `name`; one that is gone already is no error."""
+
+
+def location(url: str) -> Location:
+    """The location at `url`: a path, `file://…`, or any URL that fsspec knows.
+
+    Raises:
+        UsageError: It is empty, or of a protocol that nothing here knows.
+        LocationError: What the protocol needs is not installed; the message has the command.
+    """
+    if not url.strip() or "\x00" in url:
+        raise UsageError(
+            f"{safe_line(url)!r} is no folder and no URL",
+            mend="give a folder, or a URL such as s3://bucket/tithe",
+        )
+    protocol, colon, _ = url.partition("://")
+    if not colon:
+        return Folder(Path(url).expanduser())
+    if protocol == "file":
+        return Folder(Path(unquote(urlsplit(url).path)))
+    return Remote(url, protocol)
+
+
+def split(url: str) -> tuple[str, str]:
+    """The folder and the last name of a path or URL."""
+    folder, slash, name = url.rstrip("/").rpartition("/")
+    return (folder or "/", name) if slash else (".", name)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file of this machine under a new name, makes it durable, and swaps it in.
+
+    Raises:
+        OSError: As the system says it; nothing is left behind.
+    """
+    unfinished = path.parent / f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    try:
+        with unfinished.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink()
+        raise
+    _sync_folder(path.parent)
+
+
+class Folder:
+    """A folder of this machine, made when something is written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.shown = safe_line(str(path), limit=1000)
+
+    def read(self, name: str, *, limit: int) -> bytes:
+        """See `Location`."""
+        path = self.path / name
+        try:
+            with path.open("rb") as file:
+                content = file.read(limit + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            raise MissingError("there is no such file", where=_safe(path)) from None
+        except OSError as error:
+            raise LocationError(f"cannot be read: {error.strerror}", where=_safe(path)) from None
+        return _within(content, limit, _safe(path))
+
+    def write(self, name: str, content: bytes) -> None:
+        """See `Location`."""
+        path = self.path / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, content)
+        except OSError as error:
+            raise LocationError(
+                f"cannot be written: {error.strerror}",
+                where=_safe(path),
+                mend="see to the folder's space and permissions",
+            ) from None
+
+    def names(self, suffix: str) -> list[str]:
+        """See `Location`."""
+        try:
+            found = [path for path in self.path.rglob(f"*{suffix}") if path.is_file()]
+        except OSError as error:
+            raise LocationError(f"cannot be listed: {error.strerror}", where=self.shown) from None
+        return sorted(path.relative_to(self.path).as_posix() for path in found)
+
+    def remove(self, name: str) -> None:
+        """See `Location`."""
+        try:
+            (self.path / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise LocationError(
+                f"cannot be removed: {error.strerror}", where=_safe(self.path / name)
+            ) from None
+
+
+class Remote:
+    """A location behind a URL, through fsspec."""
+
+    def __init__(self, url: str, protocol: str) -> None:
+        self._protocol = protocol
+        self.shown = shown(url)
+        self._files, root = self._filesystem(url)
+        self._root = root.rstrip("/")
+
+    def read(self, name: str, *, limit: int) -> bytes:
+        """See `Location`."""
+        path = self._path(name)
+
+        def get() -> bytes:
+            size = self._files.info(path).get("size")
+            if size is not None and size > limit:
+                raise LocationError(f"is larger than {limit} bytes", where=self._named(name))
+            content: bytes = self._files.cat_file(path)
+            return content
+
+        return _within(self._try(get, "read", name), limit, self._named(name))
+
+    def write(self, name: str, content: bytes) -> None:
+        """See `Location`."""
+        path = self._path(name)
+
+        def put() -> None:
+            if self._protocol in _WHOLE_PUTS:
+                self._files.pipe_file(path, content)
+                return
+            self._files.makedirs(str(PurePosixPath(path).parent), exist_ok=True)
+            unfinished = f"{path}.{secrets.token_hex(6)}.tmp"
+            try:
+                self._files.pipe_file(unfinished, content)
+                self._files.mv(unfinished, path)
+            except BaseException:
+                with suppress(Exception):
+                    self._files.rm_file(unfinished)
+                raise
+
+        self._try(put, "written", name)
+
+    def names(self, suffix: str) -> list[str]:
+        """See `Location`."""
+
+        def find() -> list[str]:
+            try:
+                return list(self._files.find(self._root))
+            except FileNotFoundError:
+                return []
+
+        prefix = f"{self._root}/"
+        found = self._try(find, "listed", "")
+        return sorted(
+            path.removeprefix(prefix) for path in found if path.endswith(suffix) and path.startswith(prefix)
+        )
+
+    def remove(self, name: str) -> None:
+        """See `Location`."""
+        path = self._path(name)
+
+        def gone() -> None:
+            with suppress(FileNotFoundError):
+                self._files.rm_file(path)
+
+        self._try(gone, "removed", name)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def _named(self, name: str) -> str:
+        return f"{self.shown.rstrip('/')}/{safe_line(name)}" if name else self.shown
+
+    def _try(self, what: Callable[[], T], verb: str, name: str) -> T:
+        pause = FIRST_PAUSE_S
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return what()
+            except LocationError:
+                raise
+            except FileNotFoundError:
+                raise MissingError("there is no such file", where=self._named(name)) from None
+            except Exception as error:  # every backend has errors of its own
+                last = isinstance(error, (PermissionError, NotImplementedError)) or attempt == ATTEMPTS
+                if last:
+                    raise LocationError(
+                        f"cannot be {verb}: {_said(error)}",
+                        where=self._named(name),
+                        mend="see to the address, the network and the credentials",
+                    ) from None
+            time.sleep(pause)
+            pause *= 3
+        raise AssertionError("the last attempt returns or raises")
+
+    def _filesystem(self, url: str) -> tuple[Any, str]:
+        try:
+            import fsspec
+        except ImportError:
+            raise _not_installed("http", self.shown) from None
+        try:
+            options = _options(self._protocol)
+            return fsspec.core.url_to_fs(url, skip_instance_cache=True, **options)  # type: ignore[no-any-return]
+        except ImportError as error:
+            raise _not_installed(_EXTRAS.get(self._protocol, ""), self.shown, str(error)) from None
+        except ValueError as error:
+            raise UsageError(
+                f"cannot be used: {_said(error)}",
+                where=self.shown,
+                mend="give a folder, or a URL such as s3://bucket/tithe",
+            ) from None
+        except Exception as error:
+            raise LocationError(f"cannot be reached: {_said(error)}", where=self.shown) from None
+
+
+def shown(url: str) -> str:
+    """The URL without user, password and query, which may be secrets."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return safe_line(f"{parts.scheme}://{host}{parts.path}", limit=1000)
+
+
+def _options(protocol: str) -> dict[str, Any]:
+    if protocol in {"http", "https"}:
+        import aiohttp
+
+        return {
+            "client_kwargs": {"timeout": aiohttp.ClientTimeout(total=TOTAL_S, connect=CONNECT_S)},
+            "use_listings_cache": False,
+        }
+    if protocol in {"s3", "s3a"}:
+        limits = {"connect_timeout": CONNECT_S, "read_timeout": TOTAL_S, "retries": {"max_attempts": 2}}
+        return {"config_kwargs": limits, "use_listings_cache": False}
+    return {}
+
+
+def _not_installed(extra: str, where: str, said: str = "") -> LocationError:
+    mend = f"pip install 'tithe[{extra}]'" if extra else f"install what it names ({safe_line(said)})"
+    return LocationError("what this protocol needs is not installed", where=where, mend=mend)
+
+
+def _said(error: BaseException) -> str:
+    """The error's first words, without what follows a URL's credentials."""
+    text = safe_line(str(error)) or type(error).__name__
+    return " ".join(shown(word) if "://" in word else word for word in text.split())
+
+
+def _within(content: bytes, limit: int, where: str) -> bytes:
+    if len(content) > limit:
+        raise LocationError(f"is larger than {limit} bytes", where=where)
+    return content
+
+
+def _safe(path: Path) -> str:
+    return safe_line(str(path), limit=1000)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the new name itself survive a power cut; some file systems cannot, and need not."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,329 @@
+"""A snapshot: one file with all that a machine without a store needs; and how it is published and fetched.
+
+The file is a zip of named parts and a manifest that has the hash of each. It is published under the hash of its
+content and then pointed to, so that a reader sees the old one or the new one, whoever dies in between. Fetched
+ones are kept by their hash, and stand in where the location cannot be reached.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import time
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tithe._version import VERSION
+from tithe.data.codec import CodecError, from_json, to_json
+from tithe.data.errors import LocationError, MissingError, SnapshotError
+from tithe.data.locations import Folder, Location, location, split
+from tithe.data.text import safe_line
+
+FORMAT = 1
+SUFFIX = ".tithe-snapshot"
+POINTER = "latest.json"
+MANIFEST = "manifest.json"
+MAX_BYTES = 2**30
+"""Of the file, and of all its parts together when unpacked."""
+KEPT = 10
+"""Published snapshots that stay for readers that saw an older pointer, and for going back."""
+CACHED = 3
+STALE_S = 21 * 86400.0
+"""Older than three missed weekly jobs."""
+MEND = "publish a new one with `tithe snapshot publish`"
+
+_NAME = re.compile(r"[0-9a-f]{32}\.tithe-snapshot")
+_POINTER_BYTES = 1 << 16
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a snapshot says about itself."""
+
+    created_at: float
+    tip: str
+    """The last change of the history that it knows; empty if none."""
+    changes: int
+    outcomes: int
+    scenarios: int
+    """That it was published for."""
+    model: str = "prior"
+    """Version of the model in it."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Name of a part to the SHA-256 of its content."""
+    tithe: str = VERSION
+    format: int = FORMAT
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """The small file that says which snapshot is the one in force."""
+
+    snapshot: str
+    sha256: str
+    bytes: int
+    created_at: float
+    previous: tuple[str, ...] = ()
+    """Names of earlier ones that are kept, newest first."""
+    tithe: str = VERSION
+    format: int = FORMAT
+    schema: int = 1
+
+
+@dataclass(frozen=True)
+class SnapshotFile:
+    """An opened snapshot: its manifest and its parts, checked."""
+
+    manifest: Manifest
+    parts: Mapping[str, bytes]
+    size: int
+    """Bytes of the file."""
+    where: str
+    warnings: tuple[str, ...] = ()
+    cached: bool = False
+    """Whether it was here already."""
+
+    def part(self, name: str) -> bytes:
+        """The content of a part.
+
+        Raises:
+            SnapshotError: There is none.
+        """
+        try:
+            return self.parts[name]
+        except KeyError:
+            raise SnapshotError(f"has no part {name}", where=self.where, mend=MEND) from None
+
+
+@dataclass(frozen=True)
+class _Form:
+    format: int
+    tithe: str = ""
+
+
+def pack(manifest: Manifest, parts: Mapping[str, bytes]) -> bytes:
+    """The file. The same parts and manifest give the same bytes with one version of zlib."""
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(parts.items())}
+    told = replace(manifest, parts=hashes)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name, content in ((MANIFEST, to_json(told, indent=2).encode()), *sorted(parts.items())):
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def unpack(content: bytes, where: str) -> SnapshotFile:
+    """The snapshot in `content`, every part checked against its hash.
+
+    Raises:
+        SnapshotError: It is no snapshot, damaged, or of a format that is not read here.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            entries = archive.infolist()
+            if sum(entry.file_size for entry in entries) > MAX_BYTES:
+                raise SnapshotError(f"unpacks to more than {MAX_BYTES} bytes", where=where, mend=MEND)
+            found = {entry.filename: archive.read(entry) for entry in entries}
+    except SnapshotError:
+        raise
+    except Exception as error:  # zipfile raises what it likes on damaged files
+        told = safe_line(str(error)) or type(error).__name__
+        mend = "name the folder or URL that `tithe snapshot publish` wrote to, or one file of it"
+        raise SnapshotError(f"is not a snapshot, or a damaged one ({told})", where=where, mend=mend) from None
+    if MANIFEST not in found:
+        raise SnapshotError(f"is not a snapshot: it has no {MANIFEST}", where=where, mend=MEND)
+    manifest = _manifest(found.pop(MANIFEST), where)
+    if missing := sorted(set(manifest.parts) ^ set(found)):
+        raise SnapshotError(
+            f"is damaged: {safe_line(missing[0])} is missing or not listed", where=where, mend=MEND
+        )
+    for name, digest in manifest.parts.items():
+        if hashlib.sha256(found[name]).hexdigest() != digest:
+            raise SnapshotError(
+                f"is damaged: {safe_line(name)} does not fit its hash", where=where, mend=MEND
+            )
+    return SnapshotFile(manifest, found, len(content), where)
+
+
+def publish(place: Location, content: bytes, created_at: float, *, keep: int = KEPT) -> Pointer:
+    """Puts a snapshot under the name of its content, and then points to it.
+
+    Older ones beyond the newest `keep` are removed. One that was published already changes nothing but the
+    pointer.
+
+    Raises:
+        LocationError: It cannot be written; the pointer still leads to the one before.
+    """
+    sha256 = hashlib.sha256(content).hexdigest()
+    name = sha256[:32] + SUFFIX
+    try:
+        before = _pointer(place)
+        earlier = (before.snapshot, *before.previous)
+    except (MissingError, SnapshotError):
+        earlier = ()  # there is none, or one that nobody can use
+    place.write(name, content)
+    kept = tuple(dict.fromkeys(old for old in earlier if old != name and _NAME.fullmatch(old)))
+    pointer = Pointer(name, sha256, len(content), created_at, kept[: keep - 1])
+    place.write(POINTER, (to_json(pointer, indent=2) + "\n").encode())
+    for old in kept[keep - 1 :]:
+        place.remove(old)
+    return pointer
+
+
+def fetch(source: str, cache: Path | None = None, *, now: float | None = None) -> SnapshotFile:
+    """The snapshot in force at a folder or URL, or the one that `source` names itself.
+
+    Args:
+        cache: Folder for fetched snapshots, by hash; None keeps nothing. Where the location cannot be reached
+            the last one that was fetched from it serves, with a warning.
+        now: Unix time that its age is told from; the clock's if not given.
+
+    Raises:
+        SnapshotError: It is damaged, no snapshot, or of a newer version.
+        LocationError: It cannot be had, and none was fetched before.
+    """
+    if source.endswith(SUFFIX):
+        folder, name = split(source)
+        place = location(folder)
+        found = unpack(place.read(name, limit=MAX_BYTES), f"{place.shown}/{safe_line(name)}")
+        return _aged(found, now)
+    place = location(source)
+    kept = Folder(cache) if cache else None
+    last = f"{hashlib.sha256(place.shown.encode()).hexdigest()[:32]}.pointer.json"
+    try:
+        pointer = _pointer(place)
+    except MissingError:
+        raise MissingError(
+            "no snapshot was published here", where=place.shown, mend="`tithe snapshot publish` publishes one"
+        ) from None
+    except LocationError as error:
+        stored = _last_resort(kept, last)
+        if stored is None:
+            raise
+        warning = f"{safe_line(str(error), limit=300)}: the snapshot that was fetched last serves"
+        return _aged(stored, now, warning)
+    stored = _cached(kept, pointer)
+    if stored is None:
+        content = _read(place, pointer)
+        stored = unpack(content, f"{place.shown}/{pointer.snapshot}")
+        if kept is not None:
+            _keep(kept, pointer, content)
+    if kept is not None:
+        _remember(kept, last, pointer)
+    return _aged(stored, now)
+
+
+def _read(place: Location, pointer: Pointer) -> bytes:
+    try:
+        content = place.read(pointer.snapshot, limit=MAX_BYTES)
+    except MissingError:
+        # The pointer moved on, and what it led to was removed, between two reads.
+        pointer_now = _pointer(place)
+        if pointer_now.snapshot == pointer.snapshot:
+            raise SnapshotError(
+                f"points to {pointer.snapshot}, which is not there", where=place.shown, mend=MEND
+            ) from None
+        content, pointer = place.read(pointer_now.snapshot, limit=MAX_BYTES), pointer_now
+    if hashlib.sha256(content).hexdigest() != pointer.sha256:
+        cut = f"{len(content)} of {pointer.bytes} bytes" if len(content) != pointer.bytes else "other content"
+        raise SnapshotError(
+            f"does not fit its hash ({cut}): truncated or damaged",
+            where=f"{place.shown}/{pointer.snapshot}",
+            mend=MEND,
+        )
+    return content
+
+
+def _pointer(place: Location) -> Pointer:
+    where = f"{place.shown.rstrip('/')}/{POINTER}"
+    raw = place.read(POINTER, limit=_POINTER_BYTES)
+    try:
+        form = from_json(raw, _Form)
+        _check_format(form, where)
+        pointer = from_json(raw, Pointer)
+    except CodecError as error:
+        raise SnapshotError(f"does not point to a snapshot: {error.what}", where=where, mend=MEND) from None
+    if not _NAME.fullmatch(pointer.snapshot) or not pointer.sha256.startswith(pointer.snapshot[:32]):
+        raise SnapshotError("does not point to a snapshot", where=where, mend=MEND)
+    return pointer
+
+
+def _manifest(raw: bytes, where: str) -> Manifest:
+    try:
+        _check_format(from_json(raw, _Form), where)
+        return from_json(raw, Manifest)
+    except CodecError as error:
+        raise SnapshotError(f"is damaged: {MANIFEST}: {error.what}", where=where, mend=MEND) from None
+
+
+def _check_format(form: _Form, where: str) -> None:
+    if form.format > FORMAT:
+        raise SnapshotError(
+            f"is of format {form.format}, written by tithe {safe_line(form.tithe, limit=40)}",
+            where=where,
+            mend=f"this tithe reads format {FORMAT}: upgrade it (pip install --upgrade tithe)",
+        )
+    if form.format != FORMAT:
+        raise SnapshotError(f"is of format {form.format}, which is not read any more", where=where, mend=MEND)
+
+
+def _aged(found: SnapshotFile, now: float | None, *warnings: str) -> SnapshotFile:
+    age = (time.time() if now is None else now) - found.manifest.created_at
+    told = list(warnings)
+    if age > STALE_S:
+        told.append(f"the snapshot is {age / 86400:.0f} days old: see whether the weekly job still publishes")
+    return replace(found, warnings=tuple(told))
+
+
+def _cached(kept: Folder | None, pointer: Pointer) -> SnapshotFile | None:
+    if kept is None:
+        return None
+    try:
+        content = kept.read(pointer.snapshot, limit=MAX_BYTES)
+        if hashlib.sha256(content).hexdigest() != pointer.sha256:
+            return None  # damaged here: fetched again
+        found = unpack(content, f"{kept.shown}/{pointer.snapshot}")
+    except (LocationError, SnapshotError):
+        return None
+    return replace(found, cached=True)
+
+
+def _last_resort(kept: Folder | None, last: str) -> SnapshotFile | None:
+    if kept is None:
+        return None
+    try:
+        pointer = from_json(kept.read(last, limit=_POINTER_BYTES), Pointer)
+    except (LocationError, CodecError):
+        return None
+    return _cached(kept, pointer) if _NAME.fullmatch(pointer.snapshot) else None
+
+
+def _keep(kept: Folder, pointer: Pointer, content: bytes) -> None:
+    """A cache that cannot be written is no reason to fail."""
+    try:
+        kept.write(pointer.snapshot, content)
+        found = sorted(
+            kept.path.glob(f"*{SUFFIX}"),
+            key=lambda path: (path.name == pointer.snapshot, path.stat().st_mtime),
+        )
+        for old in found[:-CACHED]:
+            old.unlink(missing_ok=True)
+    except (LocationError, OSError):
+        return
+
+
+def _remember(kept: Folder, last: str, pointer: Pointer) -> None:
+    raw = (to_json(pointer) + "\n").encode()
+    try:
+        if kept.read(last, limit=_POINTER_BYTES) == raw:
+            return
+    except LocationError:
+        pass
+    try:
+        kept.write(last, raw)
+    except LocationError:
+        return

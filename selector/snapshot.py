@@ -1,0 +1,133 @@
+"""What goes into a snapshot and comes out of it: the model, what was learned, costs, noise, and scans of files.
+
+`select` on a snapshot answers what it would have answered on the store at the moment of publishing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tithe.data import graph
+from tithe.data.codec import CodecError, from_json, to_json
+from tithe.data.errors import ModelError, SnapshotError
+from tithe.data.noise import Noise
+from tithe.data.records import Change, MetricName, Scenario, ScenarioName
+from tithe.data.snapshot import MEND, Manifest, SnapshotFile, pack
+from tithe.selector import learned as arrays
+from tithe.selector.features import State
+from tithe.selector.history import History
+from tithe.selector.learned import Learned
+from tithe.selector.model import INFO_FILE, TREES_FILE, Model
+
+COSTS = "costs.json"
+NOISE = "noise.json"
+SCANS = f"graph/scans-{graph.VERSION}.jsonl"
+MODEL = "model/"
+
+
+@dataclass(frozen=True)
+class _Scatter:
+    scenario: ScenarioName
+    metric: MetricName
+    sd: float
+    df: float
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that a machine without a store knows."""
+
+    file: SnapshotFile
+    learned: Learned
+    launch_seconds: Mapping[ScenarioName, float]
+    """Mean machine time of a launch."""
+    noise: Mapping[tuple[ScenarioName, MetricName], Noise]
+    """Of all hosts together."""
+    model: Model | None
+    """None where the prior serves."""
+    scans: bytes
+    """Of the files of its last change, for `tithe.data.graph`."""
+
+    @property
+    def known_at(self) -> float:
+        """The time after all that it knows."""
+        return float(self.learned.moment[1])
+
+    def foreign(self, scenarios: Sequence[Scenario]) -> bool:
+        """Whether it knows scenarios, and none of these."""
+        known = set(self.learned.names.scenarios)
+        return bool(known) and bool(scenarios) and not known.intersection(s.name for s in scenarios)
+
+
+def build(
+    history: History,
+    scenarios: Sequence[Scenario],
+    noise: Mapping[tuple[ScenarioName, MetricName], Noise],
+    model: Path | None,
+    scans: bytes,
+    created_at: float,
+) -> bytes:
+    """The file of a snapshot.
+
+    Args:
+        model: Folder of the model in force; None for the prior.
+        scans: Of the files of the last change.
+
+    Raises:
+        ModelError: The model cannot be read.
+    """
+    last: Change | None = history.changes[-1] if history.changes else None
+    latest = max((outcome.known_at for outcome in history.outcomes), default=0.0)
+    state = State(history, sorted(scenarios, key=lambda scenario: scenario.name))
+    state.advance(max(latest, last.time if last else 0.0) + 1.0)
+    scatter = [_Scatter(*key, found.sd, found.df) for key, found in sorted(noise.items())]
+    parts = {
+        **arrays.to_parts(state.learned()),
+        COSTS: to_json(dict(sorted(history.launch_seconds.items()))).encode(),
+        NOISE: to_json(scatter).encode(),
+        SCANS: scans,
+    }
+    version = "prior"
+    if model is not None:
+        version = Model.load(model).version
+        parts |= {f"{MODEL}{name}": (model / name).read_bytes() for name in (INFO_FILE, TREES_FILE)}
+    manifest = Manifest(
+        created_at=created_at,
+        tip=last.sha if last else "",
+        changes=len(history.changes),
+        outcomes=len(history.outcomes),
+        scenarios=len(scenarios),
+        model=version,
+    )
+    return pack(manifest, parts)
+
+
+def read(file: SnapshotFile) -> Snapshot:
+    """What is in the file.
+
+    Raises:
+        SnapshotError: A part is missing, or damaged.
+        ModelError: The model in it is of another version or feature set.
+    """
+    try:
+        costs = from_json(file.part(COSTS), dict[ScenarioName, float])
+        scatter = from_json(file.part(NOISE), list[_Scatter])
+    except CodecError as error:
+        raise SnapshotError(f"is damaged: {error.what}", where=file.where, mend=MEND) from None
+    model = None
+    if file.manifest.model != "prior":
+        raw, trees = (file.part(f"{MODEL}{name}") for name in (INFO_FILE, TREES_FILE))
+        try:
+            model = Model.parse(raw, trees, f"{file.where}: {MODEL[:-1]}")
+        except ModelError as error:
+            raise ModelError(error.what, where=error.where, mend=MEND) from None
+    return Snapshot(
+        file,
+        arrays.from_parts(file.part(arrays.ARRAYS), file.part(arrays.NAMES), file.where),
+        costs,
+        {(row.scenario, row.metric): Noise(row.sd, row.df) for row in scatter},
+        model,
+        file.parts.get(SCANS, b""),
+    )
