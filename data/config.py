@@ -12,7 +12,8 @@ import math
 import re
 import shlex
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -24,6 +25,7 @@ from tithe.data.config_file import ConfigFile, DecisionTable, MetricTable, Scena
 from tithe.data.errors import ConfigError, UsageError
 from tithe.data.layout import default_pythonpath, find_packages
 from tithe.data.records import BUILTIN_METRICS, Metric, MetricName, Scenario, ScenarioName
+from tithe.data.text import safe_line
 from tithe.data.units import parse_duration
 
 if sys.version_info >= (3, 11):
@@ -83,6 +85,8 @@ class Config:
     rules: tuple[GraphRule, ...] = ()
     decision: DecisionPolicy = field(default_factory=DecisionPolicy)
     scenarios: tuple[Scenario, ...] = ()
+    unused: tuple[str, ...] = ()
+    """Keys of the file that differ from the policy that was taken from elsewhere, and count for nothing."""
 
     def scenario(self, name: str) -> Scenario:
         """The scenario called `name`.
@@ -100,20 +104,51 @@ class Config:
         raise UsageError(f"there is no scenario {show(name)}", mend=mend)
 
 
-def load(start: Path, config: Path | None = None) -> Config:
+PolicySource = Callable[[str], tuple[str, str]]
+"""From a path in the repository to the name and the text of that file as a trusted revision has it."""
+
+
+def load(start: Path, config: Path | None = None, *, policy: PolicySource | None = None) -> Config:
     """The configuration for a checkout that `start` lies in.
 
     `tithe.toml` is looked for from `start` upwards, to the top of the checkout at most; `config` names
-    another file instead, which may lie anywhere.
+    another file instead, which may lie anywhere. With `policy` only the scenarios are the file's own, and
+    everything else is what the trusted revision says: what the file says of it is not even checked.
 
     Raises:
         ConfigError: no file, not TOML, or not what it must say; names the file, the key and the mend.
+        UsageError: the policy cannot be had, since no revision holds the file.
     """
     start = start.absolute()
     path = config.absolute() if config else _find(start)
     root = _checkout(start) or (start if config else path.parent)
-    shown = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
-    return _build(_parse(_read(path, shown), shown), root, path, shown)
+    inside = path.is_relative_to(root)
+    shown = str(path.relative_to(root)) if inside else str(path)
+    data = _parse(_read(path, shown), shown)
+    if policy is None:
+        return _build(data, root, path, shown)
+    if not inside:
+        mend = "leave out --policy-from: such a file is not under the change's control"
+        raise UsageError("is in no revision of the repository", where=shown, mend=mend)
+    trusted_shown, text = policy(path.relative_to(root).as_posix())
+    trusted = _build(_parse(text, trusted_shown), root, path, trusted_shown)
+    own = _build({"scenario": data.get("scenario", [])}, root, path, shown)
+    return replace(trusted, scenarios=own.scenarios, unused=_differing(data, _parse(text, trusted_shown)))
+
+
+def _differing(data: Mapping[str, Any], trusted: Mapping[str, Any]) -> tuple[str, ...]:
+    """Keys outside the scenarios that the two files have unlike: `tithe.env`, `graph.rule`, …"""
+    found = []
+    for table in sorted({*data, *trusted} - {"scenario"}):
+        here, there = data.get(table), trusted.get(table)
+        if here == there:
+            continue
+        if not isinstance(here, dict) or not isinstance(there, dict):
+            keys = here if isinstance(here, dict) else there if isinstance(there, dict) else {}
+            found += [f"{table}.{key}" for key in keys] or [table]
+            continue
+        found += [f"{table}.{key}" for key in sorted({*here, *there}) if here.get(key) != there.get(key)]
+    return tuple(safe_line(key, limit=60) for key in found)
 
 
 def json_schema() -> dict[str, object]:

@@ -21,6 +21,10 @@ from tithe.data.records import Change, Sha
 from tithe.data.text import safe_line
 
 DEEPEN = "the clone is shallow: fetch more of it (git fetch --unshallow, or fetch-depth: 0 in CI)"
+DEEPEN_BY_ONE = "the clone is shallow: fetch-depth: 2 in CI, or git fetch --deepen=1, brings it"
+DEEPENING = (50, 500, 5000)
+"""Commits that are fetched at each attempt, before all of them are."""
+FETCH_S = 600.0
 _SHA = re.compile(r"^([0-9a-f]{40}|[0-9a-f]{64})$")
 
 
@@ -137,6 +141,39 @@ class GitRepo:
         """The work tree as a commit on HEAD (see `git_snapshot.snapshot`); HEAD if it is clean."""
         return git_snapshot.snapshot(self.root, self.head())
 
+    def deepen(self, branch: str, *revisions: str) -> Iterator[None]:
+        """Fetches more of a shallow clone's history with every step, until it is whole.
+
+        Args:
+            branch: Whose tip on the remote is wanted too, as `origin/<branch>`.
+            revisions: Commits that may not be here at all; only full object ids are asked for.
+
+        Raises:
+            GitError: the remote cannot be reached, or does not give what is asked for.
+        """
+        wanted = [rev for rev in revisions if _SHA.match(rev)]
+        if wanted:
+            self._fetch("--depth=1", *wanted)
+            yield
+        refs = (self.head(), f"+refs/heads/{branch}:refs/remotes/origin/{branch}")
+        for commits in DEEPENING:
+            if not self.is_shallow():
+                return
+            self._fetch(f"--deepen={commits}", *refs)
+            yield
+        if self.is_shallow():
+            self._fetch("--unshallow", *refs)
+            yield
+
+    def _fetch(self, *words: str) -> None:
+        depth, *refs = words
+        env = {"GIT_TERMINAL_PROMPT": "0"}
+        git_process.run(
+            self.root, "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", depth,
+            "--end-of-options", "origin", *refs, env=env, timeout_s=FETCH_S,
+        )  # fmt: skip
+        self.__dict__.pop("_cut", None)
+
     # History
 
     def first_parent(self, tip: Sha, *, after: Sha | None = None) -> Iterator[Change]:
@@ -198,7 +235,7 @@ class GitRepo:
             UsageError: no base is given and the first parent is not in this shallow clone.
         """
         if base is None and head in self._cut:
-            raise UsageError(f"the parent of {head[:12]} is not here", mend=DEEPEN)
+            raise UsageError(f"the parent of {head[:12]} is not here", mend=DEEPEN_BY_ONE)
         words = (
             "log",
             "-1",
@@ -234,6 +271,11 @@ class GitRepo:
         """Path to blob id of every file and link of `sha`."""
         entries = git_worktree.tree(self.root, sha)
         return {git_process.decode_path(entry.path): entry.id for entry in entries if entry.kind == b"blob"}
+
+    def content(self, sha: Sha, path: str) -> bytes | None:
+        """The content of a file of `sha`; None if there is none of that path."""
+        blob = self.files(sha).get(path)
+        return None if blob is None else next((content for _, content in self.blobs([blob])), None)
 
     def blobs(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """Id and content of each of `ids` that can be had, through one process (see `git_objects`)."""

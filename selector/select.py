@@ -144,7 +144,13 @@ def select(
         tuple(rest),
         _warnings(graph, state, used.name, [float(cost[at]) for at in open_], selected),
     )
-    return replace(selection, id=content_id(selection))
+    return renamed(selection)
+
+
+def renamed(selection: Selection, *, warnings: tuple[str, ...] | None = None) -> Selection:
+    """The selection under the id of its content; with other warnings if given."""
+    told = selection if warnings is None else replace(selection, warnings=warnings)
+    return replace(told, id=content_id(told))
 
 
 def content_id(selection: Selection) -> str:

@@ -13,7 +13,7 @@ from tithe.data import graph
 from tithe.data.codec import CodecError, from_json, to_json
 from tithe.data.errors import ModelError, SnapshotError
 from tithe.data.noise import Noise
-from tithe.data.records import Change, MetricName, Scenario, ScenarioName
+from tithe.data.records import MetricName, Scenario, ScenarioName
 from tithe.data.snapshot import MEND, Manifest, SnapshotFile, pack
 from tithe.selector import learned as arrays
 from tithe.selector.features import State
@@ -47,6 +47,8 @@ class Snapshot:
     """Of all hosts together."""
     model: Model | None
     """None where the prior serves."""
+    model_fault: ModelError | None
+    """Why the model that is in it cannot be used: it is of another version or feature set."""
     scans: bytes
     """Of the files of its last change, for `tithe.data.graph`."""
 
@@ -78,10 +80,10 @@ def build(
     Raises:
         ModelError: The model cannot be read.
     """
-    last: Change | None = history.changes[-1] if history.changes else None
-    latest = max((outcome.known_at for outcome in history.outcomes), default=0.0)
+    last = next((change for change in reversed(history.changes) if change.index >= 0), None)
+    times = [outcome.known_at for outcome in history.outcomes] + [c.time for c in history.changes[-1:]]
     state = State(history, sorted(scenarios, key=lambda scenario: scenario.name))
-    state.advance(max(latest, last.time if last else 0.0) + 1.0)
+    state.advance(max(times, default=0.0) + 1.0)
     scatter = [_Scatter(*key, found.sd, found.df) for key, found in sorted(noise.items())]
     parts = {
         **arrays.to_parts(state.learned()),
@@ -109,25 +111,25 @@ def read(file: SnapshotFile) -> Snapshot:
 
     Raises:
         SnapshotError: A part is missing, or damaged.
-        ModelError: The model in it is of another version or feature set.
     """
     try:
         costs = from_json(file.part(COSTS), dict[ScenarioName, float])
         scatter = from_json(file.part(NOISE), list[_Scatter])
     except CodecError as error:
         raise SnapshotError(f"is damaged: {error.what}", where=file.where, mend=MEND) from None
-    model = None
+    model = fault = None
     if file.manifest.model != "prior":
         raw, trees = (file.part(f"{MODEL}{name}") for name in (INFO_FILE, TREES_FILE))
         try:
             model = Model.parse(raw, trees, f"{file.where}: {MODEL[:-1]}")
         except ModelError as error:
-            raise ModelError(error.what, where=error.where, mend=MEND) from None
+            fault = ModelError(error.what, where=error.where, mend=MEND)
     return Snapshot(
         file,
         arrays.from_parts(file.part(arrays.ARRAYS), file.part(arrays.NAMES), file.where),
         costs,
         {(row.scenario, row.metric): Noise(row.sd, row.df) for row in scatter},
         model,
+        fault,
         file.parts.get(SCANS, b""),
     )

@@ -31,6 +31,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sweep": ("sweep", "A/B-test every scenario between two releases."),
     "bisect": ("bisect", "Name the change that moved a metric of a scenario."),
     "shrink": ("shrink", "Find a cheaper way to run a scenario that executes the same code."),
+    "snapshot": ("snapshot", "Publish what machines without a store need, or look at it."),
+    "spool": ("spool", "Send what was measured here to where the weekly job takes it in."),
+    "report": ("report", "Show a result again: summary, comment, annotations, JUnit."),
+    "ci": ("ci", "The steps of a CI job: check a change, comment on it."),
     "status": ("status", "Show what the store knows and what is missing."),
 }
 

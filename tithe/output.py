@@ -1,4 +1,4 @@
-"""How results are shown: a short table for people, JSON and Markdown for machines, the same options everywhere.
+"""How results are shown: a short table for people, JSON and Markdown for machines.
 
 Whatever came from outside (names, subjects, notes) passes through `safe_line` here, and nowhere else.
 """
@@ -8,76 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from tithe.data.text import safe_line
 from tithe.data.units import format_duration
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-FORMATS = ("text", "json", "markdown")
-
-
-def format_options(command: F) -> F:
-    """Adds `--format` and `--output`."""
-    command = click.option(
-        "--format",
-        "style",
-        type=click.Choice(FORMATS),
-        default="text",
-        show_default=True,
-        help="How to print the result.",
-    )(command)
-    return click.option(
-        "--output",
-        "output_path",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Write the result as JSON to this file too, for the next command or another machine.",
-    )(command)
-
-
-def project_options(command: F) -> F:
-    """Adds `--repo` and `--config`."""
-    command = click.option(
-        "--config",
-        "config_path",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="The configuration to use instead of tithe.toml at the root of the work tree.",
-    )(command)
-    return click.option(
-        "--repo",
-        type=click.Path(file_okay=False, path_type=Path),
-        default=Path(),
-        help="A folder in the repository to work on. [default: the current folder]",
-    )(command)
-
-
-def change_options(command: F) -> F:
-    """Adds `--base` and `--head` of a change under test."""
-    command = click.option(
-        "--head", help="The revision under test. [default: the work tree, uncommitted changes included]"
-    )(command)
-    return click.option(
-        "--base", help="The revision to compare with. [default: where head left the main branch]"
-    )(command)
-
-
-def seed_option(command: F) -> F:
-    """Adds `--seed`."""
-    return click.option(
-        "--seed", type=int, default=0, show_default=True, help="Seed of everything that is drawn."
-    )(command)
-
-
-def inconclusive_option(command: F) -> F:
-    """Adds `--fail-on-inconclusive`."""
-    return click.option(
-        "--fail-on-inconclusive",
-        is_flag=True,
-        help="Exit with 4 where what was asked for stays inconclusive.",
-    )(command)
 
 
 def emit(record: object, style: str, output: Path | None, text: Callable[[str], str]) -> None:

@@ -7,41 +7,99 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import click
 
 from tithe.data import config as configuration
 from tithe.data import paths
 from tithe.data.config import Config
-from tithe.data.errors import UsageError
+from tithe.data.errors import GitError, LocationError, SnapshotError, StoreError, UsageError
 from tithe.data.git import GitRepo
-from tithe.data.records import Change, RunId, Scenario, ScenarioName, Sha
+from tithe.data.records import (
+    Change,
+    Launch,
+    MetricName,
+    Outcome,
+    RunId,
+    RunRecord,
+    Scenario,
+    ScenarioName,
+    Selection,
+    Sha,
+)
+from tithe.data.text import safe_line
 
 if TYPE_CHECKING:
     from tithe.data.graph import ScenarioGraph
+    from tithe.data.noise import Noise
+    from tithe.data.outbox import Outbox
     from tithe.data.store import Store
     from tithe.runner.local import LocalExecutor
+    from tithe.selector.features import State
     from tithe.selector.history import History
     from tithe.selector.model import Model
+    from tithe.selector.snapshot import Snapshot
+
+T = TypeVar("T")
+
+OUTBOX = "outbox"
+"""Folder below `.tithe/` for records that are on their way to a spool."""
+
+
+class Records(Protocol):
+    """Where what was measured goes: the store, or an outbox on the way to one."""
+
+    def add_run(self, run: RunRecord) -> None: ...
+    def add_launches(self, launches: Iterable[Launch]) -> object: ...
+    def add_outcomes(self, outcomes: Iterable[Outcome]) -> object: ...
+    def add_changes(self, changes: Iterable[Change]) -> object: ...
+    def add_selection(self, selection: Selection, created_at: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class Way:
+    """How knowledge comes in and records go out, where there is no store to do both; empty for the store."""
+
+    snapshot: str = ""
+    """Folder or URL; the store is not read."""
+    or_prior: bool = False
+    """Go on with the prior where the snapshot cannot be used, and say so."""
+    spool: str = ""
+    """Folder or URL for bundles; the store is not written."""
+    policy_from: str = ""
+    """Revision whose tithe.toml says everything but the scenarios."""
+    deepen: bool = False
+    """Fetch as much of a shallow clone's history as is needed."""
 
 
 class Project(AbstractContextManager["Project"]):
-    """A repository with its configuration, store, model and executor."""
+    """A repository with its configuration, store (or snapshot and spool), model and executor."""
 
-    def __init__(self, start: Path, config_path: Path | None = None) -> None:
+    def __init__(self, start: Path, config_path: Path | None = None, way: Way | None = None) -> None:
         self._start = start
         self._config_path = config_path
+        self.way = way or Way()
         self._closers: list[Callable[[], None]] = []
+        self._outbox: Outbox | None = None
+        self.undelivered = False
+        """Whether records could not be brought to the spool."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        while self._closers:
-            self._closers.pop()()
+        try:
+            for line in self.deliver():
+                click.echo(f"tithe: {line}", err=True)
+        finally:
+            while self._closers:
+                self._closers.pop()()
 
     @cached_property
     def repo(self) -> GitRepo:
@@ -50,8 +108,20 @@ class Project(AbstractContextManager["Project"]):
 
     @cached_property
     def config(self) -> Config:
-        """tithe.toml from the work tree, never from a revision under test."""
-        return configuration.load(self.repo.root, self._config_path)
+        """tithe.toml from the work tree, never from a revision under test; see `Way.policy_from`."""
+        policy = self._policy if self.way.policy_from else None
+        return configuration.load(self.repo.root, self._config_path, policy=policy)
+
+    def _policy(self, path: str) -> tuple[str, str]:
+        revision = self._deepened(lambda: self.repo.resolve(self.way.policy_from), self.way.policy_from)
+        content = self.repo.content(revision, path)
+        shown = f"{path} of {revision[:10]}"
+        if content is None:
+            mend = (
+                "leave out --policy-from for a change that is trusted, such as the one that brings the file"
+            )
+            raise UsageError("there is no such file", where=shown, mend=mend)
+        return shown, content.decode("utf-8-sig", "replace")
 
     @cached_property
     def home(self) -> Path:
@@ -77,22 +147,90 @@ class Project(AbstractContextManager["Project"]):
         return executor
 
     @cached_property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that stands in for the store; None where there is none."""
+        if not self.way.snapshot:
+            return None
+        from tithe.data.snapshot import fetch
+        from tithe.selector import snapshot
+
+        try:
+            found = snapshot.read(fetch(self.way.snapshot, self._snapshots()))
+            if found.foreign(self.config.scenarios):
+                raise SnapshotError(
+                    f"knows none of the scenarios of {self.config.path.name}",
+                    where=found.file.where,
+                    mend="it belongs to another project: name this one's",
+                )
+        except (LocationError, SnapshotError) as error:
+            if not self.way.or_prior:
+                raise
+            self._noted.append(f"no snapshot: {error}")
+            return None
+        if found.model_fault is not None and not self.way.or_prior:
+            raise found.model_fault
+        self._noted.extend(found.file.warnings)
+        if found.model_fault is not None:
+            self._noted.append(f"the snapshot's model cannot be used: {found.model_fault}")
+        return found
+
+    def _snapshots(self) -> Path | None:
+        """The cache of fetched snapshots; none where the disk does not allow one."""
+        try:
+            return paths.cache_dir(self.repo.root) / "snapshots"
+        except StoreError:
+            return None
+
+    @cached_property
+    def _noted(self) -> list[str]:
+        return []
+
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be said of the configuration and the snapshot as far as they were used."""
+        found = list(self._noted)
+        if self.config.unused:
+            found.append(
+                f"{self.config.path.name} differs from {self.way.policy_from[:40]} in "
+                f"{', '.join(self.config.unused)}: only its scenarios count (--policy-from)"
+            )
+        return tuple(safe_line(line, limit=600) for line in found)
+
+    @cached_property
     def history(self) -> History:
-        """What the store knows."""
+        """What the store knows; of a snapshot what is not in its `state`."""
         from tithe.selector.history import History
 
+        if self.way.snapshot:
+            known = self.snapshot
+            return History(
+                launch_seconds=known.launch_seconds if known else {},
+                blocks=self._blocks(known.noise if known else {}),
+            )
         return History(
-            changes=tuple(self.store.changes()),
+            changes=tuple(self.store.changes(off_history=True)),
             outcomes=tuple(self.store.outcomes()),
             launch_seconds=self.store.launch_seconds(),
-            blocks=self._blocks(),
+            blocks=self._blocks(self.store.noise()),
         )
 
-    def _blocks(self) -> dict[ScenarioName, float]:
+    def state(self) -> State:
+        """What was learned, for the scenarios of the configuration in order of their names."""
+        from tithe.selector.features import State
+
+        scenarios = sorted(self.config.scenarios, key=lambda scenario: scenario.name)
+        return State(self.history, scenarios, self.snapshot.learned if self.snapshot else None)
+
+    def noise(self, host: str) -> Mapping[tuple[ScenarioName, MetricName], Noise]:
+        """Scatter of the block statistic on this host; a snapshot has that of all hosts."""
+        if self.way.snapshot:
+            return self.snapshot.noise if self.snapshot else {}
+        return self.store.noise(host=host)
+
+    def _blocks(self, noise: Mapping[tuple[ScenarioName, MetricName], Noise]) -> dict[ScenarioName, float]:
         """Expected blocks of a decision with nothing there, from the noise of each scenario's first gate."""
         from tithe.selector.cost import expected_blocks
 
-        noise, decision = self.store.noise(), self.config.decision
+        decision = self.config.decision
         known = {
             scenario.name: (found.sd, found.df)
             for scenario in self.config.scenarios
@@ -100,16 +238,58 @@ class Project(AbstractContextManager["Project"]):
         }
         return expected_blocks(known, decision.wanted_effect, decision.max_blocks)
 
+    @cached_property
+    def records(self) -> Records:
+        """Where what was measured goes."""
+        if not self.way.spool:
+            return self.store
+        from tithe.data.locations import location
+        from tithe.data.outbox import Outbox
+
+        location(self.way.spool)  # a URL that cannot be meant is said before anything is run
+        self._outbox = Outbox(self.home / OUTBOX)
+        return self._outbox
+
+    def deliver(self) -> tuple[str, ...]:
+        """Brings the records to the spool; what there is to say about it. Once, and at the latest at the end."""
+        if self._outbox is None:
+            return ()
+        from tithe.data.locations import location
+
+        outbox, self._outbox = self._outbox, None
+        report = outbox.deliver(location(self.way.spool))
+        self.undelivered = bool(report.faults)
+        kept = f"kept in {paths.HOME}/{OUTBOX} until `tithe spool push` can send it"
+        return tuple(safe_line(f"not spooled: {fault}; {kept}", limit=800) for fault in report.faults)
+
     def graph(self, change: Change) -> ScenarioGraph:
-        """Which scenario reaches which file, as the revision of `change` has it."""
+        """Which scenario reaches which file, as the revision of `change` has it.
+
+        A diff that was tested on another machine may not be here: its base's graph stands in.
+        """
         from tithe.data import graph
 
-        return graph.build(self.repo, change.sha, self.config, paths.cache_dir(self.repo.root))
+        cache = paths.cache_dir(self.repo.root)
+        scans = self.snapshot.scans if self.snapshot else b""
+        try:
+            return graph.build(self.repo, change.sha, self.config, cache, scans=scans)
+        except GitError:
+            if change.index >= 0:
+                raise
+        return graph.build(self.repo, change.parent, self.config, cache, scans=scans)
 
     def model(self, version: str | None = None) -> Model | None:
         """The model of that version, else the promoted one; None where the prior serves or is asked for."""
+        if version == "prior":
+            return None
+        if self.way.snapshot:
+            model = self.snapshot.model if self.snapshot else None
+            if version is not None and (model is None or model.version != version):
+                had = model.version if model else "none"
+                raise UsageError(f"the snapshot has no model {version!r}", mend=f"it has {had}")
+            return model
         version = version or self.store.promoted()
-        if version is None or version == "prior":
+        if version is None:
             return None
         known = [row.version for row in self.store.models()]
         if version not in known:
@@ -139,8 +319,23 @@ class Project(AbstractContextManager["Project"]):
         """Base and head as commits.
 
         Head: as named, else the work tree with its uncommitted changes. Base: as named, else where head left
-        the main branch; for a commit on the main branch its first parent.
+        the main branch; for a commit on the main branch its first parent. See also `Way.deepen`.
         """
+        return self._deepened(lambda: self._revisions(base, head), base or "", head or "")
+
+    def _deepened(self, what: Callable[[], T], *revisions: str) -> T:
+        """`what()`, with as much history fetched as it needs, where that is asked for."""
+        try:
+            return what()
+        except UsageError:
+            if not self.way.deepen or not self.repo.is_shallow():
+                raise
+        for _ in self.repo.deepen(self.config.main if "config" in self.__dict__ else "main", *revisions):
+            with suppress(UsageError):
+                return what()
+        return what()
+
+    def _revisions(self, base: str | None, head: str | None) -> tuple[Sha, Sha]:
         tip = self.tip(head)
         if base is not None:
             return self.repo.resolve(base), tip
@@ -173,6 +368,8 @@ class Project(AbstractContextManager["Project"]):
         It comes from the records and not from the clock, so that the same store and diff give the same
         selection.
         """
+        if self.way.snapshot:
+            return max(self.snapshot.known_at if self.snapshot else 0.0, head.time) + 1.0
         outcomes = self.history.outcomes
         latest = max((outcome.known_at for outcome in outcomes), default=0.0)
         changes = self.history.changes

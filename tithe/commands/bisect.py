@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tithe import output
+from tithe import options, output
 from tithe.commands.run import one_budget
 from tithe.data.errors import EXIT_INCONCLUSIVE, EXIT_OK, EXIT_REGRESSED, UsageError
 from tithe.data.records import FAILING, BisectReport, MetricName, RunRecord, Sha
@@ -57,10 +57,10 @@ def report_text(report: BisectReport, subjects: dict[Sha, str], style: str) -> s
 @click.option("--bad", required=True, help="A revision after the step.")
 @click.option("--metric", help="The metric that moved. [default: the first one that decides]")
 @click.option("--budget", help="Stop after this much machine time, and give the candidates: 10m, 1h.")
-@output.seed_option
-@output.inconclusive_option
-@output.project_options
-@output.format_options
+@options.seed_option
+@options.inconclusive_option
+@options.project_options
+@options.format_options
 def command(
     scenario: str,
     good: str,

@@ -6,21 +6,23 @@ from pathlib import Path
 
 import click
 
-from tithe import output
+from tithe import options, output
 from tithe.commands.run import execute, exit_code, report_text
 from tithe.commands.select import BUDGET_HELP, MODEL_HELP, choose, selection_text
 from tithe.data.records import CheckReport, Sha
-from tithe.wiring import Project
+from tithe.wiring import Project, Way
 
 
 @click.command("check", short_help="Select and run within a budget: the step for CI.")
 @click.option("--budget", required=True, help=BUDGET_HELP)
-@output.change_options
-@output.seed_option
-@output.inconclusive_option
+@options.change_options
+@options.seed_option
+@options.inconclusive_option
 @click.option("--model", help=MODEL_HELP)
-@output.project_options
-@output.format_options
+@options.spool_option
+@options.snapshot_options
+@options.project_options
+@options.format_options
 def command(
     budget: str,
     base: str | None,
@@ -28,6 +30,7 @@ def command(
     seed: int,
     fail_on_inconclusive: bool,
     model: str | None,
+    way: Way,
     repo: Path,
     config_path: Path | None,
     style: str,
@@ -37,7 +40,7 @@ def command(
 
     Exits with 1 if something regressed or broke and a second, independent run confirmed it.
     """
-    with Project(repo, config_path) as project:
+    with Project(repo, config_path, way) as project:
         selection = choose(project, budget=budget, base=base, head=head, seed=seed, model=model)
         names = [candidate.scenario for candidate in selection.selected]
         scenarios = project.scenarios(names) if names else []
@@ -50,7 +53,7 @@ def command(
             picked="chosen",
             source="ab",
             seed=seed,
-            selection=selection.id,
+            selection=selection,
             budget_s=sum(selection.budget.values()),
         )
         report = CheckReport(
@@ -67,4 +70,7 @@ def command(
             return f"{selection_text(selection, style)}\n\n{report_text(result, scenarios, style)}"
 
         output.emit(report, style, output_path, text)
-        raise click.exceptions.Exit(exit_code(result, scenarios, fail_on_inconclusive=fail_on_inconclusive))
+        code = exit_code(
+            result, scenarios, fail_on_inconclusive=fail_on_inconclusive, undelivered=project.undelivered
+        )
+        raise click.exceptions.Exit(code)

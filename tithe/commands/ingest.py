@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tithe import output
+from tithe import options, output
 from tithe.wiring import Project
 
 
@@ -16,8 +16,8 @@ def command() -> None:
 
 
 @command.command("git")
-@output.project_options
-@output.format_options
+@options.project_options
+@options.format_options
 def git(repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
     """Take in the first-parent history of the main branch, and the tags.
 
@@ -55,11 +55,11 @@ def git(repo: Path, config_path: Path | None, style: str, output_path: Path | No
 
 
 @command.command("spool")
-@click.argument("source", type=click.Path(path_type=Path))
-@output.project_options
-@output.format_options
-def spool(source: Path, repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
-    """Take in the bundles in SOURCE, a folder or one file.
+@click.argument("source", metavar="SOURCE")
+@options.project_options
+@options.format_options
+def spool(source: str, repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
+    """Take in the bundles in SOURCE: a folder, a URL, or one file.
 
     A bundle that is there already is not taken twice, and the order does not matter.
     """

@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from tithe import output
+from tithe import options, output
 from tithe.data.errors import EXIT_INCONCLUSIVE, EXIT_INFRASTRUCTURE, EXIT_OK, EXIT_REGRESSED, UsageError
 from tithe.data.records import (
     FAILING,
@@ -23,7 +23,7 @@ from tithe.data.records import (
     Source,
     Verdict,
 )
-from tithe.wiring import Project, new_run_id
+from tithe.wiring import Project, Way, new_run_id
 
 Kind = Literal["run", "check", "sweep"]
 
@@ -40,17 +40,26 @@ def execute(
     picked: Picked,
     source: Source,
     seed: int,
-    selection: str = "",
+    selection: Selection | None = None,
     budget_s: float | None = None,
 ) -> RunReport:
-    """Runs the scenarios one after another, and stores every launch at once and every outcome at the end."""
+    """Runs the scenarios one after another, and records every launch at once and every outcome at the end.
+
+    What is recorded holds all that another machine needs to learn from it: the diff, the selection, the run.
+    """
     from tithe.runner import engine
 
     run = new_run_id()
-    store, executor = project.store, project.executor
+    records, executor = project.records, project.executor
     missing = project.unavailable(scenarios)
     runnable = [scenario for scenario in scenarios if scenario.name not in missing]
-    store.add_run(RunRecord(run, kind, base, head, time.time(), executor.host, picked, selection))
+    began = time.time()
+    if selection is not None:
+        # Only a selection's base..head is one change: between two releases lies a range of them.
+        records.add_changes([project.repo.change(head, base)])
+        records.add_selection(selection, began)
+    name = selection.id if selection else ""
+    records.add_run(RunRecord(run, kind, base, head, began, executor.host, picked, name))
     with output.Progress() as progress:
         report = engine.run(
             runnable,
@@ -60,31 +69,35 @@ def execute(
             project.config.decision,
             run=run,
             seed=seed,
-            noise=store.noise(host=executor.host),
-            sink=store.add_launches,
+            noise=project.noise(executor.host),
+            sink=records.add_launches,
             budget_s=budget_s,
             progress=progress,
         )
     gates = engine.outcomes(
         report, runnable, policy=project.config.decision, source=source, picked=picked, known_at=time.time()
     )
-    store.add_outcomes(gates)
+    records.add_outcomes(gates)
+    told = project.deliver()
     not_run = tuple(f"{name} was not run: {why}" for name, why in missing.items())
-    return replace(report, warnings=(*report.warnings, *executor.notes, *not_run))
+    return replace(report, warnings=(*report.warnings, *executor.notes, *not_run, *told))
 
 
-def exit_code(report: RunReport, scenarios: Sequence[Scenario], *, fail_on_inconclusive: bool) -> int:
+def exit_code(
+    report: RunReport, scenarios: Sequence[Scenario], *, fail_on_inconclusive: bool, undelivered: bool = False
+) -> int:
     """The code that the verdicts on gate metrics ask for.
 
     What a budget left over, or what cannot run on this machine, is a warning; but where nothing at all could be
-    run of what was asked for, nothing can be said.
+    run of what was asked for, nothing can be said. Records that could not be spooled are a failure of the
+    infrastructure, but no reason to keep a regression back.
     """
     gates = {scenario.name: set(scenario.gate) for scenario in scenarios}
     deciding = [v for v in report.verdicts if v.metric in gates.get(v.scenario, ())]
     verdicts = {v.verdict for v in deciding}
     if any(v.verdict in FAILING and v.confirmed for v in deciding):
         return EXIT_REGRESSED
-    if "error" in verdicts or (scenarios and not deciding):
+    if undelivered or "error" in verdicts or (scenarios and not deciding):
         return EXIT_INFRASTRUCTURE
     if fail_on_inconclusive and "inconclusive" in verdicts:
         return EXIT_INCONCLUSIVE
@@ -151,10 +164,12 @@ def load_selection(path: Path) -> Selection:
 )
 @click.option("--head", help="The revision under test. [default: the selection's, or the work tree]")
 @click.option("--budget", help="Start no further scenario once this much machine time is spent: 60s, 30m.")
-@output.seed_option
-@output.inconclusive_option
-@output.project_options
-@output.format_options
+@options.seed_option
+@options.inconclusive_option
+@options.spool_option
+@options.snapshot_options
+@options.project_options
+@options.format_options
 def command(
     what: tuple[str, ...],
     base: str | None,
@@ -162,6 +177,7 @@ def command(
     budget: str | None,
     seed: int,
     fail_on_inconclusive: bool,
+    way: Way,
     repo: Path,
     config_path: Path | None,
     style: str,
@@ -172,7 +188,7 @@ def command(
     Name scenarios, or give the file that `tithe select --output` wrote. Every launch is a fresh process in a
     git worktree of its revision; a difference is reported only after a second, independent run confirmed it.
     """
-    with Project(repo, config_path) as project:
+    with Project(repo, config_path, way) as project:
         budget_s = one_budget(budget)
         if len(what) == 1 and what[0].endswith(".json"):
             selection = load_selection(Path(what[0]))
@@ -180,11 +196,11 @@ def command(
             base_sha, head_sha = project.revisions(base or selection.base, head or selection.head)
             scenarios = project.scenarios(names) if names else []
             picked: Picked = "chosen"
-            selection_id = selection.id
+            carried: Selection | None = selection
         else:
             scenarios = project.scenarios(what)
             base_sha, head_sha = project.revisions(base, head)
-            picked, selection_id = "asked", ""
+            picked, carried = "asked", None
         report = execute(
             project,
             scenarios,
@@ -194,11 +210,18 @@ def command(
             picked=picked,
             source="ab",
             seed=seed,
-            selection=selection_id,
+            selection=carried,
             budget_s=budget_s,
         )
+        report = replace(report, warnings=(*project.warnings(), *report.warnings))
         output.emit(report, style, output_path, lambda style: report_text(report, scenarios, style))
-        raise click.exceptions.Exit(exit_code(report, scenarios, fail_on_inconclusive=fail_on_inconclusive))
+        code = exit_code(
+            report,
+            scenarios,
+            fail_on_inconclusive=fail_on_inconclusive,
+            undelivered=project.undelivered,
+        )
+        raise click.exceptions.Exit(code)
 
 
 def one_budget(budget: str | None) -> float | None:

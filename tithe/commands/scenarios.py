@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from tithe import output
+from tithe import options, output
 from tithe.data.records import FAILING, Outcome, ScenarioName
 from tithe.wiring import Project
 
 
 @click.command("scenarios", short_help="List the scenarios, what they cost and when they last regressed.")
-@output.project_options
-@output.format_options
+@options.project_options
+@options.format_options
 def command(repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
     """List the scenarios of tithe.toml with the seconds of a launch and their last regression.
 

@@ -8,10 +8,10 @@ from typing import Literal
 
 import click
 
-from tithe import output
+from tithe import options, output
 from tithe.data.records import Candidate, Selection
 from tithe.data.units import parse_budget
-from tithe.wiring import Project
+from tithe.wiring import Project, Way
 
 SHOWN_REASONS = 2
 """Of each scenario in the table; the JSON has them all."""
@@ -27,8 +27,8 @@ def choose(
     tier: Literal["change", "release"] = "change",
     model: str | None = None,
 ) -> Selection:
-    """The selection for base..head; recorded in the store."""
-    from tithe.selector.select import select
+    """The selection for base..head; recorded in the store, where there is one."""
+    from tithe.selector.select import renamed, select
 
     seconds = parse_budget(budget)
     base_sha, head_sha = project.revisions(base, head)
@@ -47,8 +47,11 @@ def choose(
         head=head_sha,
         tier=tier,
         unavailable=missing,
+        state=project.state(),
     )
-    project.store.add_selection(selection, time.time())
+    selection = renamed(selection, warnings=(*project.warnings(), *selection.warnings))
+    if not project.way.snapshot:
+        project.store.add_selection(selection, time.time())
     return selection
 
 
@@ -107,8 +110,8 @@ BUDGET_HELP = "Machine time for the whole decision, both arms: 60s, 30m, 1h30m, 
 
 @click.command("select", short_help="Choose the scenarios that are worth running for a change.")
 @click.option("--budget", required=True, help=BUDGET_HELP)
-@output.change_options
-@output.seed_option
+@options.change_options
+@options.seed_option
 @click.option(
     "--tier",
     type=click.Choice(["change", "release"]),
@@ -117,8 +120,9 @@ BUDGET_HELP = "Machine time for the whole decision, both arms: 60s, 30m, 1h30m, 
     help="release takes the scenarios of both tiers.",
 )
 @click.option("--model", help=MODEL_HELP)
-@output.project_options
-@output.format_options
+@options.snapshot_options
+@options.project_options
+@options.format_options
 def command(
     budget: str,
     base: str | None,
@@ -126,6 +130,7 @@ def command(
     seed: int,
     tier: Literal["change", "release"],
     model: str | None,
+    way: Way,
     repo: Path,
     config_path: Path | None,
     style: str,
@@ -136,6 +141,6 @@ def command(
     Each is ranked by the chance that the change makes it slower or breaks it, against what finding out
     costs. With an empty store the documented prior serves: distance in the import graph and cost.
     """
-    with Project(repo, config_path) as project:
+    with Project(repo, config_path, way) as project:
         selection = choose(project, budget=budget, base=base, head=head, seed=seed, tier=tier, model=model)
         output.emit(selection, style, output_path, lambda style: selection_text(selection, style))

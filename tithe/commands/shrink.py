@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tithe import output
+from tithe import options, output
 from tithe.data.records import ShrinkReport
 from tithe.wiring import Project, new_run_id
 
@@ -34,8 +34,8 @@ def report_text(report: ShrinkReport, style: str) -> str:
 @click.command("shrink", short_help="Find a cheaper way to run a scenario that executes the same code.")
 @click.argument("scenario")
 @click.option("--head", help="The revision to shrink on. [default: the work tree]")
-@output.project_options
-@output.format_options
+@options.project_options
+@options.format_options
 def command(
     scenario: str,
     head: str | None,

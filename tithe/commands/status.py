@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from tithe import output
+from tithe import options, output
 from tithe.data.records import FAILING
 from tithe.wiring import Project
 
 
 @click.command("status", short_help="Show what the store knows and what is missing.")
-@output.project_options
-@output.format_options
+@options.project_options
+@options.format_options
 def command(repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
     """Show what the store knows: history, outcomes by verdict, models, machine time; and what to do next."""
     with Project(repo, config_path) as project:

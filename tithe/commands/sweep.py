@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tithe import output
+from tithe import options, output
 from tithe.commands.run import execute, exit_code, one_budget, report_text
 from tithe.data.records import FAILING
 from tithe.wiring import Project
@@ -16,10 +16,10 @@ from tithe.wiring import Project
 @click.option("--base", required=True, help="The earlier release.")
 @click.option("--head", required=True, help="The later release.")
 @click.option("--budget", help="Start no further scenario once this much machine time is spent: 30m, 2h.")
-@output.seed_option
-@output.inconclusive_option
-@output.project_options
-@output.format_options
+@options.seed_option
+@options.inconclusive_option
+@options.project_options
+@options.format_options
 def command(
     base: str,
     head: str,

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from tithe import output
+from tithe import options, output
 from tithe.data import paths
 from tithe.wiring import Project
 
 
 @click.command("train", short_help="Train the model, backtest it, and promote it if it is better.")
-@output.seed_option
-@output.project_options
-@output.format_options
+@options.seed_option
+@options.project_options
+@options.format_options
 def command(seed: int, repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
     """Train the model on the outcomes in the store.
 

@@ -1,0 +1,147 @@
+"""`tithe snapshot publish|fetch|show`: the one file that a machine without a store needs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from tithe import options, output
+from tithe.data import paths
+from tithe.wiring import Project
+
+SHOW_HELP = "A folder or URL that `tithe snapshot publish` wrote to, or one .tithe-snapshot file."
+
+
+@click.group("snapshot", short_help="Publish what machines without a store need, or look at it.")
+def command() -> None:
+    """Publish what machines without a store need, fetch it, or look at it.
+
+    A snapshot is one file with the model, what was learned, costs, noise and the scanned files: with it and
+    a checkout `tithe check --snapshot URL` needs nothing else.
+    """
+
+
+@command.command("publish")
+@click.argument("url")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=2),
+    default=10,
+    show_default=True,
+    help="Published snapshots that stay there, this one included.",
+)
+@options.project_options
+@options.format_options
+def publish(
+    url: str, keep: int, repo: Path, config_path: Path | None, style: str, output_path: Path | None
+) -> None:
+    """Publish a snapshot of the store at URL, a folder or any URL that fsspec knows.
+
+    It is written under a name of its own and then pointed to: readers see the old one or the new one.
+    """
+    from tithe.data import graph
+    from tithe.data import snapshot as files
+    from tithe.data.locations import location
+    from tithe.selector import snapshot
+
+    with Project(repo, config_path) as project:
+        place = location(url)
+        promoted = project.store.promoted()
+        models = paths.models_dir(project.repo.root)
+        content = snapshot.build(
+            project.history,
+            project.config.scenarios,
+            project.store.noise(),
+            models / promoted if promoted else None,
+            graph.scans_of(
+                project.repo, project.main_branch(), project.config, paths.cache_dir(project.repo.root)
+            ),
+            created_at=time.time(),
+        )
+        pointer = files.publish(place, content, time.time(), keep=keep)
+        manifest = files.unpack(content, pointer.snapshot).manifest
+        document = {
+            "schema": 1,
+            "id": pointer.snapshot,
+            "url": place.shown,
+            "bytes": pointer.bytes,
+            "manifest": manifest,
+            "warnings": []
+            if manifest.changes
+            else ["the store knows no history: `tithe ingest git` reads it"],
+        }
+        output.emit(
+            document,
+            style,
+            output_path,
+            lambda _: (
+                f"published {pointer.snapshot} ({_size(pointer.bytes)}) at {place.shown}\n{_told(manifest)}"
+                + output.warnings_text(document["warnings"])  # type: ignore[arg-type]
+            ),
+        )
+
+
+@command.command("fetch")
+@click.argument("url")
+@options.project_options
+@options.format_options
+def fetch(url: str, repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
+    """Fetch the snapshot at URL, so that a later step without network or credentials has it.
+
+    That step names the same URL: where it cannot be reached the fetched one serves.
+    """
+    _show(url, repo, config_path, style, output_path, keep=True)
+
+
+@command.command("show")
+@click.argument("url")
+@options.project_options
+@options.format_options
+def show(url: str, repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
+    """Show what is in the snapshot at URL: its age, history, model and size."""
+    _show(url, repo, config_path, style, output_path, keep=False)
+
+
+def _show(
+    url: str, repo: Path, config_path: Path | None, style: str, output_path: Path | None, *, keep: bool
+) -> None:
+    from tithe.data.snapshot import fetch as fetched
+
+    with Project(repo, config_path) as project:
+        found = fetched(url, paths.cache_dir(project.repo.root) / "snapshots" if keep else None)
+        document = {
+            "schema": 1,
+            "id": found.where.rpartition("/")[2],
+            "bytes": found.size,
+            "cached": found.cached,
+            "manifest": found.manifest,
+            "warnings": list(found.warnings),
+        }
+        output.emit(
+            document,
+            style,
+            output_path,
+            lambda _: (
+                f"{found.where} ({_size(found.size)}{', was here already' if found.cached else ''})\n"
+                f"{_told(found.manifest)}" + output.warnings_text(found.warnings)
+            ),
+        )
+
+
+def _told(manifest: object) -> str:
+    from tithe.data.snapshot import Manifest
+
+    assert isinstance(manifest, Manifest)  # noqa: S101 - the annotation would import it for every command
+    when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(manifest.created_at))
+    ranked = "the prior" if manifest.model == "prior" else f"model {output.name(manifest.model)}"
+    return (
+        f"made {when} by tithe {output.name(manifest.tithe)}: {manifest.changes} changes up to "
+        f"{output.short(manifest.tip) or 'none'}, {manifest.outcomes} outcomes, "
+        f"{manifest.scenarios} scenarios; ranks by {ranked}"
+    )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1024:.1f} KiB" if count < 2**20 else f"{count / 2**20:.1f} MiB"

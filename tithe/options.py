@@ -1,0 +1,127 @@
+"""The options that commands share, so that one word means one thing everywhere."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tithe.wiring import Way
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FORMATS = ("text", "json", "markdown")
+
+
+def format_options(command: F) -> F:
+    """Adds `--format` and `--output`."""
+    command = click.option(
+        "--format",
+        "style",
+        type=click.Choice(FORMATS),
+        default="text",
+        show_default=True,
+        help="How to print the result.",
+    )(command)
+    return click.option(
+        "--output",
+        "output_path",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Write the result as JSON to this file too, for the next command or another machine.",
+    )(command)
+
+
+def project_options(command: F) -> F:
+    """Adds `--repo` and `--config`."""
+    command = click.option(
+        "--config",
+        "config_path",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="The configuration to use instead of tithe.toml at the root of the work tree.",
+    )(command)
+    return click.option(
+        "--repo",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path(),
+        help="A folder in the repository to work on. [default: the current folder]",
+    )(command)
+
+
+def change_options(command: F) -> F:
+    """Adds `--base` and `--head` of a change under test."""
+    command = click.option(
+        "--head", help="The revision under test. [default: the work tree, uncommitted changes included]"
+    )(command)
+    return click.option(
+        "--base", help="The revision to compare with. [default: where head left the main branch]"
+    )(command)
+
+
+def seed_option(command: F) -> F:
+    """Adds `--seed`."""
+    return click.option(
+        "--seed", type=int, default=0, show_default=True, help="Seed of everything that is drawn."
+    )(command)
+
+
+def inconclusive_option(command: F) -> F:
+    """Adds `--fail-on-inconclusive`."""
+    return click.option(
+        "--fail-on-inconclusive",
+        is_flag=True,
+        help="Exit with 4 where what was asked for stays inconclusive.",
+    )(command)
+
+
+def snapshot_options(command: F) -> F:
+    """Adds `--snapshot`, `--or-prior`, `--policy-from` and `--deepen`, gathered as `way`."""
+    command = click.option(
+        "--deepen",
+        is_flag=True,
+        help="In a shallow clone, fetch as much history as the comparison needs.",
+    )(command)
+    command = click.option(
+        "--policy-from",
+        metavar="REVISION",
+        default="",
+        help="For a change that is not trusted: take everything in tithe.toml but the scenarios from this revision.",
+    )(command)
+    command = click.option(
+        "--or-prior",
+        is_flag=True,
+        help="Where the snapshot cannot be used, go on with the prior and say so, instead of failing.",
+    )(command)
+    return click.option(
+        "--snapshot",
+        metavar="URL",
+        default="",
+        help="Rank with what `tithe snapshot publish` put at this folder or URL, instead of the store.",
+    )(_gathered(command))
+
+
+def spool_option(command: F) -> F:
+    """Adds `--spool`, gathered into `way`."""
+    return click.option(
+        "--spool",
+        metavar="URL",
+        default="",
+        help="Send what was measured as a bundle to this folder or URL, instead of writing it to the store.",
+    )(command)
+
+
+def _gathered(command: F) -> F:
+    @functools.wraps(command)
+    def gathering(**given: Any) -> Any:
+        way = Way(
+            snapshot=given.pop("snapshot"),
+            or_prior=given.pop("or_prior"),
+            spool=given.pop("spool", ""),
+            policy_from=given.pop("policy_from"),
+            deepen=given.pop("deepen"),
+        )
+        return command(**given, way=way)
+
+    return gathering  # type: ignore[return-value]
