@@ -19,7 +19,7 @@ EXIT_MEANINGS: dict[int, str] = {
     EXIT_USAGE: "wrong usage or configuration; nothing was run",
     EXIT_INFRASTRUCTURE: "the infrastructure failed, so that something asked for cannot be said",
     EXIT_INCONCLUSIVE: "inconclusive, where the caller asked to fail on it (--fail-on-inconclusive)",
-    EXIT_INTERRUPTED: "interrupted (Ctrl-C); what was finished is in the store",
+    EXIT_INTERRUPTED: "interrupted (Ctrl-C, SIGTERM); what was finished is recorded",
 }
 
 

@@ -91,6 +91,12 @@ class GitRepo:
         """The commit that is checked out."""
         return self.resolve("HEAD")
 
+    def named_parents(self, rev: str) -> tuple[str, ...]:
+        """The parents that a commit names, also those that a shallow clone does not have."""
+        raw = git_process.run(self.root, "cat-file", "commit", self.resolve(rev)).stdout
+        head = git_process.decode(raw.split(b"\n\n", 1)[0])
+        return tuple(line.split()[1] for line in head.splitlines() if line.startswith("parent "))
+
     def main_branch(self) -> str:
         """The branch that history is kept on: the remote's default, a usual name, or the current one."""
         remote = git_process.run(

@@ -163,6 +163,8 @@ class Verdict:
     """The relative effect below which a difference is not reported."""
     detectable: float | None = None
     note: str = ""
+    gate: bool = True
+    """Whether the metric decides; the others are shown where they moved too."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ in flight.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tithe.data.errors import LaunchError, SetupError
@@ -212,7 +212,7 @@ def run(
         found = compare(
             scenario, base, head, executor, policy, run=run, seed=seed, noise=own, sink=sink, on_block=tell
         )
-        verdicts.extend(found.verdicts)
+        verdicts += [replace(v, gate=v.metric in scenario.gate) for v in found.verdicts]
         errors = {verdict.note for verdict in found.verdicts if verdict.verdict == "error"}
         warnings.extend(f"{scenario.name}: {note}" for note in sorted(errors))
     return RunReport(run, base, head, tuple(verdicts), executor.spent() - start, tuple(warnings))

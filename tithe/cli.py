@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from typing import Any, NoReturn
 
@@ -89,6 +90,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
             "tithe needs Linux or macOS: it measures process trees, which Windows does not show; use WSL 2",
             EXIT_USAGE,
         )
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         code: Any = cli.main(args=argv, prog_name="tithe", standalone_mode=False)
         sys.stdout.flush()
@@ -100,7 +102,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         _fail_usage(error)
     except (KeyboardInterrupt, click.Abort):
         _fail(
-            "stopped; what was finished is in the store, and the same command goes on from new launches",
+            "stopped; what was finished is recorded, and the same command goes on from new launches",
             EXIT_INTERRUPTED,
         )
     except BrokenPipeError:
@@ -124,6 +126,12 @@ def main(argv: list[str] | None = None) -> NoReturn:
             EXIT_INFRASTRUCTURE,
         )
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _terminated(number: int, _: object) -> NoReturn:
+    """A CI system that cancels a job gives it some seconds: as with Ctrl-C, what is finished is kept."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _fail_usage(error: click.ClickException) -> NoReturn:

@@ -13,15 +13,26 @@ from tithe.wiring import Way
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+REPO_HELP = "A folder in the repository to work on. [default: the current folder]"
 FORMATS = ("text", "json", "markdown")
+REPORT_FORMATS = (*FORMATS, "junit")
 
 
 def format_options(command: F) -> F:
     """Adds `--format` and `--output`."""
+    return _format_options(command, FORMATS)
+
+
+def report_format_options(command: F) -> F:
+    """Adds `--format`, with JUnit XML among the formats, and `--output`."""
+    return _format_options(command, REPORT_FORMATS)
+
+
+def _format_options(command: F, formats: tuple[str, ...]) -> F:
     command = click.option(
         "--format",
         "style",
-        type=click.Choice(FORMATS),
+        type=click.Choice(formats),
         default="text",
         show_default=True,
         help="How to print the result.",
@@ -46,7 +57,7 @@ def project_options(command: F) -> F:
         "--repo",
         type=click.Path(file_okay=False, path_type=Path),
         default=Path(),
-        help="A folder in the repository to work on. [default: the current folder]",
+        help=REPO_HELP,
     )(command)
 
 

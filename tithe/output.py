@@ -5,14 +5,17 @@ Whatever came from outside (names, subjects, notes) passes through `safe_line` h
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
-from tithe.data.text import safe_line
+from tithe.data.text import inert_json, safe_line
 from tithe.data.units import format_duration
+
+_WORKFLOW_COMMAND = re.compile(r"(?m)^(\s*)::")
 
 
 def emit(record: object, style: str, output: Path | None, text: Callable[[str], str]) -> None:
@@ -21,7 +24,12 @@ def emit(record: object, style: str, output: Path | None, text: Callable[[str], 
 
     if output is not None:
         write_file(output, to_json(record, indent=2) + "\n")
-    click.echo(to_json(record, indent=2) if style == "json" else text(style))
+    click.echo(inert_json(to_json(record, indent=2)) if style == "json" else inert(text(style)))
+
+
+def inert(text: str) -> str:
+    """No line begins as a command to the CI system that may read it."""
+    return _WORKFLOW_COMMAND.sub(r"\1: :", text)
 
 
 def write_file(path: Path, content: str) -> None:
@@ -42,18 +50,13 @@ def write_file(path: Path, content: str) -> None:
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]], style: str) -> str:
     """A table of already safe cells; numbers come as text, formatted."""
+    if style == "markdown":
+        from tithe.report import markdown
+
+        return markdown.table(headers, [[markdown.inline(str(cell)) for cell in row] for row in rows])
     from tabulate import tabulate
 
-    if style == "markdown":
-        escaped = [[_markdown(str(cell)) for cell in row] for row in rows]
-        return tabulate(escaped, headers, tablefmt="github", disable_numparse=True)
     return tabulate(rows, headers, tablefmt="simple", disable_numparse=True)
-
-
-def _markdown(cell: str) -> str:
-    for char in "\\`*_{}[]<>|#!&@":
-        cell = cell.replace(char, f"&#{ord(char)};")
-    return cell
 
 
 def percent(share: float | None, *, signed: bool = False, digits: int = 1) -> str:

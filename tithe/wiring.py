@@ -323,6 +323,10 @@ class Project(AbstractContextManager["Project"]):
         """
         return self._deepened(lambda: self._revisions(base, head), base or "", head or "")
 
+    def commit(self, revision: str) -> Sha:
+        """The commit that `revision` names; see also `Way.deepen`."""
+        return self._deepened(lambda: self.repo.resolve(revision), revision)
+
     def _deepened(self, what: Callable[[], T], *revisions: str) -> T:
         """`what()`, with as much history fetched as it needs, where that is asked for."""
         try:

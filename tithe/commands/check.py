@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from tithe import options, output
-from tithe.commands.run import execute, exit_code, report_text
+from tithe.commands.run import execute, exit_code, face, report_text
 from tithe.commands.select import BUDGET_HELP, MODEL_HELP, choose, selection_text
-from tithe.data.records import CheckReport, Sha
+from tithe.data.records import CheckReport, RunReport, Sha
 from tithe.wiring import Project, Way
 
 
@@ -22,7 +22,7 @@ from tithe.wiring import Project, Way
 @options.spool_option
 @options.snapshot_options
 @options.project_options
-@options.format_options
+@options.report_format_options
 def command(
     budget: str,
     base: str | None,
@@ -41,36 +41,63 @@ def command(
     Exits with 1 if something regressed or broke and a second, independent run confirmed it.
     """
     with Project(repo, config_path, way) as project:
-        selection = choose(project, budget=budget, base=base, head=head, seed=seed, model=model)
-        names = [candidate.scenario for candidate in selection.selected]
-        scenarios = project.scenarios(names) if names else []
-        result = execute(
+        report, code = checked(
             project,
-            scenarios,
-            Sha(selection.base),
-            Sha(selection.head),
-            kind="check",
-            picked="chosen",
-            source="ab",
+            budget=budget,
+            base=base,
+            head=head,
             seed=seed,
-            selection=selection,
-            budget_s=sum(selection.budget.values()),
+            model=model,
+            fail_on_inconclusive=fail_on_inconclusive,
         )
-        report = CheckReport(
-            result.id,
-            result.base,
-            result.head,
-            result.verdicts,
-            result.spent_s,
-            selection.warnings + result.warnings,
-            selection,
-        )
-
-        def text(style: str) -> str:
-            return f"{selection_text(selection, style)}\n\n{report_text(result, scenarios, style)}"
-
-        output.emit(report, style, output_path, text)
-        code = exit_code(
-            result, scenarios, fail_on_inconclusive=fail_on_inconclusive, undelivered=project.undelivered
-        )
+        output.emit(report, style, output_path, lambda style: face(report, style, check_text(report)))
         raise click.exceptions.Exit(code)
+
+
+def checked(
+    project: Project,
+    *,
+    budget: str,
+    base: str | None,
+    head: str | None,
+    seed: int,
+    model: str | None,
+    fail_on_inconclusive: bool,
+) -> tuple[CheckReport, int]:
+    """The result of a check, and the exit code that it asks for."""
+    selection = choose(project, budget=budget, base=base, head=head, seed=seed, model=model)
+    names = [candidate.scenario for candidate in selection.selected]
+    scenarios = project.scenarios(names) if names else []
+    result = execute(
+        project,
+        scenarios,
+        Sha(selection.base),
+        Sha(selection.head),
+        kind="check",
+        picked="chosen",
+        source="ab",
+        seed=seed,
+        selection=selection,
+        budget_s=sum(selection.budget.values()),
+    )
+    report = CheckReport(
+        result.id,
+        result.base,
+        result.head,
+        result.verdicts,
+        result.spent_s,
+        selection.warnings + result.warnings,
+        selection,
+    )
+    code = exit_code(
+        result, scenarios, fail_on_inconclusive=fail_on_inconclusive, undelivered=project.undelivered
+    )
+    return report, code
+
+
+def check_text(report: CheckReport) -> str:
+    """Selection and result as tables; each warning once."""
+    selection = report.selection
+    rest = report.warnings[len(selection.warnings) :]
+    result = RunReport(report.id, report.base, report.head, report.verdicts, report.spent_s, rest)
+    return f"{selection_text(selection, 'text')}\n\n{report_text(result)}"

@@ -13,7 +13,6 @@ import click
 from tithe import options, output
 from tithe.data.errors import EXIT_INCONCLUSIVE, EXIT_INFRASTRUCTURE, EXIT_OK, EXIT_REGRESSED, UsageError
 from tithe.data.records import (
-    FAILING,
     Picked,
     RunRecord,
     RunReport,
@@ -21,13 +20,11 @@ from tithe.data.records import (
     Selection,
     Sha,
     Source,
-    Verdict,
 )
+from tithe.report import words
 from tithe.wiring import Project, Way, new_run_id
 
 Kind = Literal["run", "check", "sweep"]
-
-ORDER = ("broken", "regressed", "error", "inconclusive", "fixed", "improved", "same")
 
 
 def execute(
@@ -92,10 +89,9 @@ def exit_code(
     run of what was asked for, nothing can be said. Records that could not be spooled are a failure of the
     infrastructure, but no reason to keep a regression back.
     """
-    gates = {scenario.name: set(scenario.gate) for scenario in scenarios}
-    deciding = [v for v in report.verdicts if v.metric in gates.get(v.scenario, ())]
+    deciding = [v for v in report.verdicts if v.gate]
     verdicts = {v.verdict for v in deciding}
-    if any(v.verdict in FAILING and v.confirmed for v in deciding):
+    if any(words.is_alert(v) for v in deciding):
         return EXIT_REGRESSED
     if undelivered or "error" in verdicts or (scenarios and not deciding):
         return EXIT_INFRASTRUCTURE
@@ -104,41 +100,41 @@ def exit_code(
     return EXIT_OK
 
 
-def report_text(report: RunReport, scenarios: Sequence[Scenario], style: str) -> str:
+def report_text(report: RunReport) -> str:
     """What moved first, in one table of the metrics that decide; the others where they moved too."""
-    gates = {scenario.name: set(scenario.gate) for scenario in scenarios}
-    shown = [v for v in report.verdicts if v.metric in gates.get(v.scenario, ()) or _moved(v)]
-    shown.sort(key=lambda v: (ORDER.index(v.verdict), v.scenario, v.metric))
+    shown = words.shown(report)
     rows = [
         (
             output.name(v.scenario),
             output.name(v.metric),
-            v.verdict + ("" if v.confirmed or v.verdict not in FAILING else " (unconfirmed)"),
-            output.ratio_words(v.ratio, v.low, v.high),
+            words.verdict_word(v),
+            words.effect(v),
             v.launches,
-            output.name(v.note or _would_see(v), 90),
+            output.name(words.note(v), 90),
         )
         for v in shown
     ]
     headers = ("scenario", "metric", "verdict", "head against base (95 % interval)", "launches", "note")
-    counts = {name: sum(v.verdict == name for v in shown) for name in ORDER}
-    summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing was run"
-    body = output.table(headers, rows, style) + "\n\n" if rows else ""
+    body = output.table(headers, rows, "text") + "\n\n" if rows else ""
     return (
-        f"{output.short(report.base)} → {output.short(report.head)}: {summary}; "
-        f"{output.duration(report.spent_s)} of machine time\n\n{body}".rstrip()
+        f"{output.short(report.base)} → {output.short(report.head)}: {words.counted(shown)}; "
+        f"{words.spent(report)} of machine time\n\n{body}".rstrip()
         + output.warnings_text(report.warnings)
     )
 
 
-def _moved(verdict: Verdict) -> bool:
-    return verdict.verdict in ("regressed", "improved", "broken", "fixed")
+def face(report: words.Report, style: str, text: str, *more: str) -> str:
+    """The result in a style of `--format`; `more` is said in text and Markdown alone."""
+    if style == "markdown":
+        from tithe.report.summary import summary
 
+        fenced = [f"\n```text\n{line.strip()}\n```\n" for line in more]
+        return "".join([summary(report), *fenced]).rstrip()
+    if style == "junit":
+        from tithe.report.junit import junit
 
-def _would_see(verdict: Verdict) -> str:
-    if verdict.verdict in ("same", "inconclusive") and verdict.detectable is not None:
-        return f"would have shown {verdict.detectable * 100:.1f} % or more"
-    return ""
+        return junit(report).rstrip()
+    return "\n".join([text, *more])
 
 
 def load_selection(path: Path) -> Selection:
@@ -169,7 +165,7 @@ def load_selection(path: Path) -> Selection:
 @options.spool_option
 @options.snapshot_options
 @options.project_options
-@options.format_options
+@options.report_format_options
 def command(
     what: tuple[str, ...],
     base: str | None,
@@ -214,7 +210,7 @@ def command(
             budget_s=budget_s,
         )
         report = replace(report, warnings=(*project.warnings(), *report.warnings))
-        output.emit(report, style, output_path, lambda style: report_text(report, scenarios, style))
+        output.emit(report, style, output_path, lambda style: face(report, style, report_text(report)))
         code = exit_code(
             report,
             scenarios,

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from tithe import options, output
-from tithe.commands.run import execute, exit_code, one_budget, report_text
-from tithe.data.records import FAILING
+from tithe.commands.run import execute, exit_code, face, one_budget, report_text
+from tithe.report import words
 from tithe.wiring import Project
 
 
@@ -19,7 +19,7 @@ from tithe.wiring import Project
 @options.seed_option
 @options.inconclusive_option
 @options.project_options
-@options.format_options
+@options.report_format_options
 def command(
     base: str,
     head: str,
@@ -53,17 +53,14 @@ def command(
         def text(style: str) -> str:
             import shlex
 
-            lines = [report_text(report, scenarios, style)]
-            gates = {scenario.name: scenario.gate for scenario in scenarios}
-            found = [v for v in report.verdicts if v.verdict in FAILING and v.metric in gates[v.scenario]]
-            if found:
-                lines.append("\nto name the change behind each:")
-                lines += [
-                    f"  tithe bisect {shlex.quote(output.name(v.scenario))} --metric {shlex.quote(v.metric)} "
-                    f"--good {shlex.quote(output.name(base))} --bad {shlex.quote(output.name(head))}"
-                    for v in found
-                ]
-            return "\n".join(lines)
+            found = words.alerts(report)
+            lines = [
+                f"  tithe bisect {shlex.quote(output.name(v.scenario))} --metric {shlex.quote(v.metric)} "
+                f"--good {shlex.quote(output.name(base))} --bad {shlex.quote(output.name(head))}"
+                for v in found
+            ]
+            more = ["\nto name the change behind each:\n" + "\n".join(lines)] if found else []
+            return face(report, style, report_text(report), *more)
 
         output.emit(report, style, output_path, text)
         raise click.exceptions.Exit(exit_code(report, scenarios, fail_on_inconclusive=fail_on_inconclusive))

@@ -1,0 +1,71 @@
+"""`tithe report`: the faces of a result that `--output` wrote, without running anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tithe.data.errors import UsageError
+from tithe.data.records import CheckReport, RunReport
+
+STYLES = ("text", "json", "markdown", "comment", "junit", "github")
+
+
+@click.command("report", short_help="Show a result again: summary, comment, annotations, JUnit.")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(STYLES),
+    default="text",
+    show_default=True,
+    help="markdown is the job summary, comment the body of the one comment on a change, github its annotations.",
+)
+@click.option("--link", default="", help="Where the comment says that the whole result is.")
+def command(file: Path, style: str, link: str) -> None:
+    """Show the result in FILE, which `run`, `check` or `sweep` wrote with --output, in another form."""
+    from tithe import output
+
+    report = load(file)
+    if style == "github":
+        from tithe.report.github import commands
+
+        for line in commands(report):
+            click.echo(line)
+        return
+    if style == "comment":
+        from tithe.report.summary import comment
+
+        click.echo(comment(report, link), nl=False)
+        return
+    from tithe.commands.check import check_text
+    from tithe.commands.run import face, report_text
+
+    def text(style: str) -> str:
+        told = check_text(report) if isinstance(report, CheckReport) else report_text(report)
+        return face(report, style, told)
+
+    output.emit(report, style, None, text)
+
+
+def load(path: Path) -> CheckReport | RunReport:
+    """The result in a file.
+
+    Raises:
+        UsageError: It cannot be read, or holds no result.
+    """
+    from tithe.data.codec import CodecError, from_json
+
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror}",
+            where=str(path),
+            mend="`tithe check --output FILE` writes one",
+        ) from None
+    try:
+        return from_json(raw, CheckReport)
+    except CodecError:
+        return from_json(raw, RunReport, where=str(path))
