@@ -51,7 +51,7 @@ def write_file(path: Path, content: str) -> None:
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]], style: str) -> str:
     """A table of already safe cells; numbers come as text, formatted."""
     if style == "markdown":
-        from tithe.report import markdown
+        from tithe import markdown
 
         return markdown.table(headers, [[markdown.inline(str(cell)) for cell in row] for row in rows])
     from tabulate import tabulate

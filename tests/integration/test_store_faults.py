@@ -286,7 +286,7 @@ def test_a_full_disk_is_one_line_and_the_store_stays_whole(tmp_path: Path) -> No
     assert "full" in said
     assert "\n" not in said
     said = with_small_files(100_000, spool)
-    assert said.startswith("SpoolError: ")
+    assert said.startswith("LocationError: ")
     assert "cannot be written" in said
     assert list((tmp_path / "spool").iterdir()) == []
     with Store.open(path) as store:

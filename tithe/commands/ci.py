@@ -77,7 +77,7 @@ def check(
             budget, base, untrusted, seed, fail_on_inconclusive, folder, way, repo, config_path
         )
     except TitheError as error:
-        from tithe.report.markdown import inline
+        from tithe.markdown import inline
 
         add_lines("GITHUB_STEP_SUMMARY", f"## ⚠️ tithe: nothing can be said\n\n{inline(str(error), 800)}\n")
         _outputs({"exit-code": str(error.exit_code), "alert": "false"})

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from tithe import output
 from tithe.data.records import Candidate, CheckReport, Selection, Verdict
+from tithe.markdown import code, folded, inline, table
 from tithe.report import words
-from tithe.report.markdown import code, folded, inline, table
 from tithe.report.words import Report
 
 SUMMARY_BYTES = 1_000_000

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -291,9 +292,11 @@ def _add_and_remove(root: str, sha: str, folder: str, number: int) -> list[str]:
 def test_many_processes_at_once(workshop: Make) -> None:
     shop = workshop()
     sha = shop.commit("one", {"f": "1", "g": "2"})
-    jobs = [(str(shop.root), sha, str(shop.root.parent / "trees"), number) for number in range(6)]
-    with multiprocessing.get_context("spawn").Pool(6) as pool:
-        assert pool.starmap(_add_and_remove, jobs) == [["1", "1", "1"]] * 6
+    fixed = (str(shop.root), sha, str(shop.root.parent / "trees"))
+    # Not multiprocessing.Pool, which waits for ever where a worker cannot start.
+    with ProcessPoolExecutor(6, multiprocessing.get_context("spawn")) as pool:
+        found = [pool.submit(_add_and_remove, *fixed, number) for number in range(6)]
+        assert [each.result(timeout=120) for each in found] == [["1", "1", "1"]] * 6
     assert shop.git("worktree", "list", "--porcelain").count("worktree ") == 1
 
 
