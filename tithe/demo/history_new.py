@@ -555,8 +555,20 @@ SITES: tuple[Site, ...] = (
                 ),
                 Sub(
                     "trainlab/features/neighbours.py",
-                    "for a in key for b in key if a < b]",
-                    "for a in key for b in key if a != b]",
+                    "        inside = [overlap(adjacent[a], adjacent[b]) for a in key for b in key if a < b]\n",
+                    "        inside = [overlap(adjacent[a], adjacent[b]) for a in key for b in key if a != b]\n"
+                    "        lead = [overlap(adjacent[a], adjacent[b]) for b in key for a in key if a != b]\n",
+                ),
+                Sub(
+                    "trainlab/features/neighbours.py",
+                    "max(inside, default=0.0))\n",
+                    "max(lead, default=0.0))\n",
+                ),
+                # Without it a group would come in one order only, and the cache would go on hitting.
+                Sub(
+                    "trainlab/features/neighbours.py",
+                    "shift = node % self.width\n",
+                    "shift = node // self.groups % self.width\n",
                 ),
             ),
             Effect("cache missed", ("graph-*",), "groups are kept under the order in which they come"),
