@@ -87,6 +87,8 @@ class Config:
     scenarios: tuple[Scenario, ...] = ()
     unused: tuple[str, ...] = ()
     """Keys of the file that differ from the policy that was taken from elsewhere, and count for nothing."""
+    removed: tuple[ScenarioName, ...] = ()
+    """Scenarios that the file has no more, where the policy's revision has them."""
 
     def scenario(self, name: str) -> Scenario:
         """The scenario called `name`.
@@ -131,9 +133,17 @@ def load(start: Path, config: Path | None = None, *, policy: PolicySource | None
         mend = "leave out --policy-from: such a file is not under the change's control"
         raise UsageError("is in no revision of the repository", where=shown, mend=mend)
     trusted_shown, text = policy(path.relative_to(root).as_posix())
-    trusted = _build(_parse(text, trusted_shown), root, path, trusted_shown)
-    own = _build({"scenario": data.get("scenario", [])}, root, path, shown)
-    return replace(trusted, scenarios=own.scenarios, unused=_differing(data, _parse(text, trusted_shown)))
+    trusted_data = _parse(text, trusted_shown)
+    trusted = _build(trusted_data, root, path, trusted_shown)
+    # Without the rules of the policy: one may name a scenario that the change has removed.
+    own = _build({"tithe": trusted_data["tithe"], "scenario": data.get("scenario", [])}, root, path, shown)
+    kept = {scenario.name for scenario in own.scenarios}
+    return replace(
+        trusted,
+        scenarios=own.scenarios,
+        unused=_differing(data, trusted_data),
+        removed=tuple(scenario.name for scenario in trusted.scenarios if scenario.name not in kept),
+    )
 
 
 def _differing(data: Mapping[str, Any], trusted: Mapping[str, Any]) -> tuple[str, ...]:

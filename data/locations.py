@@ -31,6 +31,7 @@ _WHOLE_PUTS = frozenset(
     {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "http", "https", "memory", "oci"}
 )
 """Protocols whose put shows the new content at once or not at all; the others get a new name, then a move."""
+_RANGED = frozenset({"http", "https"})
 _EXTRAS = {"http": "http", "https": "http", "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 """Protocol to the extra of tithe that brings what it needs."""
 
@@ -165,11 +166,13 @@ class Remote:
         path = self._path(name)
 
         def get() -> bytes:
+            if self._protocol in _RANGED:
+                # Asked about a file, fsspec says of a server that is down that there is no such file.
+                return bytes(self._files.cat_file(path, start=0, end=limit + 1))
             size = self._files.info(path).get("size")
             if size is not None and size > limit:
                 raise LocationError(f"is larger than {limit} bytes", where=self._named(name))
-            content: bytes = self._files.cat_file(path)
-            return content
+            return bytes(self._files.cat_file(path))
 
         return _within(self._try(get, "read", name), limit, self._named(name))
 

@@ -150,6 +150,7 @@ def _ask(api: Api, method: str, url: str, body: object = None) -> Any:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
             raw = answer.read(MAX_BYTES)
     except urllib.error.HTTPError as error:
+        error.close()
         mend = "see to the token and its permissions" if error.code in (401, 403, 404) else "try again"
         raise LocationError(
             f"was answered with {error.code} {safe_line(str(error.reason), limit=80)}", where=where, mend=mend

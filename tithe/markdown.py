@@ -11,8 +11,11 @@ from collections.abc import Sequence
 
 from tithe.data.text import safe_line
 
-_PLAIN = re.compile(r"[A-Za-z0-9 ,.;()%+−–…=×/'-]*")
+_PLAIN = re.compile(r"(?:[A-Za-z0-9 ,.;()%+−–…=×/'-]|:(?= ))*")
 """Characters that mean nothing in any dialect between other such characters; no address can be made of them."""
+
+_MEANT = re.compile(r"www\.|\bGH-\d|^[-+=]|^\d+[.)]")
+"""Plain characters that mean something all the same: addresses, numbers of issues, lists, underlinings."""
 
 
 def code(text: str, limit: int = 200) -> str:
@@ -29,7 +32,7 @@ def code(text: str, limit: int = 200) -> str:
 def inline(text: str, limit: int = 200) -> str:
     """`text` as it is where it holds only letters, digits and plain punctuation; as `code` otherwise."""
     line = safe_line(text, limit=limit)
-    if _PLAIN.fullmatch(line) and "www." not in line and not line.startswith(("-", "+", "=")):
+    if _PLAIN.fullmatch(line) and not _MEANT.search(line):
         return line
     return code(line, limit)
 

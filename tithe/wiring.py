@@ -193,6 +193,10 @@ class Project(AbstractContextManager["Project"]):
                 f"{self.config.path.name} differs from {self.way.policy_from[:40]} in "
                 f"{', '.join(self.config.unused)}: only its scenarios count (--policy-from)"
             )
+        if self.config.removed:
+            found.append(
+                f"the change removes scenarios, which are not asked: {', '.join(self.config.removed)}"
+            )
         return tuple(safe_line(line, limit=600) for line in found)
 
     @cached_property
@@ -360,11 +364,15 @@ class Project(AbstractContextManager["Project"]):
         chosen = [self.config.scenario(name) for name in names]
         if chosen:
             return list({scenario.name: scenario for scenario in chosen}.values())
+        self.require_scenarios()
+        return [s for s in self.config.scenarios if tier is None or s.tier == tier]
+
+    def require_scenarios(self) -> None:
+        """Refuses a configuration in which there is nothing to measure."""
         if not self.config.scenarios:
             raise UsageError(
                 "no scenario is defined", where=str(self.config.path), mend="add a [[scenario]] table"
             )
-        return [s for s in self.config.scenarios if tier is None or s.tier == tier]
 
     def known_at(self, head: Change) -> float:
         """The moment that features are built for: after all that the store holds, and not before `head`.

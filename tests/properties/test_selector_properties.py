@@ -13,6 +13,7 @@ from tithe.data.graph import ScenarioGraph
 from tithe.data.records import Change, FileEdit, MetricName, Outcome, Scenario, ScenarioName, Sha
 from tithe.selector.features import State
 from tithe.selector.history import History
+from tithe.selector.learned import from_parts, to_parts
 from tithe.selector.schedule import schedule, value_of
 from tithe.selector.select import select
 
@@ -168,3 +169,27 @@ def test_a_bigger_budget_never_catches_less_and_none_is_overrun(problem, budget,
     assert len(set(small.chosen)) == len(small.chosen)
     for name, limit in (("cpu", budget), ("gpu", other)):
         assert sum(cost[at] for at in small.chosen if resources[at] == name) <= limit + 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    changes(count=9),
+    st.lists(outcomes(st.integers(1, 9), st.floats(1000.0, 9500.0)), max_size=25),
+    graphs(),
+    st.floats(1000.0, 9500.0),
+)
+def test_what_travels_gives_the_same_rows(
+    made: tuple[Change, ...], known: list[Outcome], graph: ScenarioGraph, moment: float
+) -> None:
+    """Learned up to a moment, written, read and asked later: what a state that stayed at home answers."""
+    at_home = State(History(made, tuple(o for o in known if o.known_at < moment)), SCENARIOS)
+    at_home.advance(moment)
+    parts = to_parts(at_home.learned())
+    away = State(History(), SCENARIOS, from_parts(*parts.values(), where="x"))
+    for change in made:
+        np.testing.assert_array_equal(
+            at_home.rows(change, graph, 1e9), away.rows(change, graph, 1e9), strict=True
+        )
+        for scenario in range(len(SCENARIOS)):
+            for path in PATHS:
+                assert at_home.counts(path, scenario) == away.counts(path, scenario)

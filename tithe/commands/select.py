@@ -31,6 +31,7 @@ def choose(
     from tithe.selector.select import renamed, select
 
     seconds = parse_budget(budget)
+    project.require_scenarios()
     base_sha, head_sha = project.revisions(base, head)
     change = project.repo.change(head_sha, base_sha)
     missing = project.unavailable(project.config.scenarios)

@@ -127,7 +127,12 @@ def _left_out(selection: Selection, rows: int) -> str:
 
 
 def _left(candidate: Candidate) -> list[str]:
-    why = {"budget": "the budget is spent", "tier": "its tier", "resource": "no budget for its resource"}
+    why = {
+        "budget": "the budget is spent",
+        "tier": "its tier",
+        "resource": "no budget for its resource",
+        "words": "no code changed",
+    }
     return [
         code(candidate.scenario, 80),
         output.percent(candidate.probability),

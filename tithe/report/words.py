@@ -53,7 +53,7 @@ def headline(report: Report) -> tuple[str, str]:
     if failed:
         return "⚠️", f"{plural(len(failed), 'scenario')} could not be measured"
     if not ran:
-        return "➖", "nothing was run"
+        return "➖", f"nothing was run{_why_nothing(report)}"
     unsure = {verdict.scenario for verdict in deciding if verdict.verdict == "inconclusive"}
     if unsure:
         return (
@@ -61,6 +61,17 @@ def headline(report: Report) -> tuple[str, str]:
             f"no regression was found, but {plural(len(unsure), 'scenario')} of {len(ran)} stayed inconclusive",
         )
     return "✅", f"no regression was found in the {plural(len(ran), 'scenario')} that ran"
+
+
+def _why_nothing(report: Report) -> str:
+    if not isinstance(report, CheckReport) or report.selection.selected:
+        return ""
+    reasons = {candidate.picked for candidate in report.selection.rest}
+    if "budget" in reasons:
+        return ": the budget is below the cheapest decision"
+    if "words" in reasons:
+        return ": only documents and tests changed, and none that a scenario uses"
+    return ""
 
 
 def verdict_word(verdict: Verdict) -> str:

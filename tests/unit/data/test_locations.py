@@ -1,0 +1,128 @@
+"""A folder and a URL are the same to whoever writes to them, also in how they fail."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.http_store import HttpStore, http_store
+from tithe.data import locations
+from tithe.data.errors import LocationError, MissingError, UsageError
+from tithe.data.locations import Folder, Location, location, shown, split
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[HttpStore]:
+    with http_store(tmp_path / "served") as held:
+        yield held
+
+
+@pytest.fixture(params=["folder", "file", "memory", "http"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, store: HttpStore) -> Location:
+    urls = {
+        "folder": str(tmp_path / "a folder"),
+        "file": f"file://{tmp_path}/another%20folder",
+        "memory": f"memory://{tmp_path.name}/x",
+        "http": f"{store.url}/bundles",
+    }
+    return location(urls[request.param])
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locations, "FIRST_PAUSE_S", 0.01)
+
+
+def test_what_is_written_is_read_and_listed(place: Location) -> None:
+    assert place.names(".gz") == []
+    place.write("b.gz", b"two")
+    place.write("a.gz", b"one")
+    place.write("a.txt", b"")
+    place.write("a.gz", b"one again")
+    assert place.names(".gz") == ["a.gz", "b.gz"]
+    assert place.read("a.gz", limit=100) == b"one again"
+
+
+def test_what_is_not_there_is_said(place: Location) -> None:
+    with pytest.raises(MissingError, match="no such file"):
+        place.read("nothing", limit=100)
+
+
+def test_a_read_has_a_limit(place: Location) -> None:
+    place.write("large", b"x" * 101)
+    with pytest.raises(LocationError, match="larger than 100 bytes"):
+        place.read("large", limit=100)
+
+
+def test_removing_twice_is_no_error(tmp_path: Path) -> None:
+    for url in (str(tmp_path / "f"), f"memory://{tmp_path.name}/y"):
+        place = location(url)
+        place.write("a", b"1")
+        place.remove("a")
+        place.remove("a")
+        assert place.names("a") == []
+
+
+def test_a_failing_server_is_asked_again(store: HttpStore) -> None:
+    place = location(store.url)
+    place.write("a", b"1")
+    store.fail = 1
+    assert place.read("a", limit=10) == b"1"
+
+
+def test_a_server_that_fails_for_ever_is_one_line(store: HttpStore) -> None:
+    store.fail = 1000
+    with pytest.raises(LocationError, match="cannot be read") as caught:
+        location(store.url).read("a", limit=10)
+    assert "\n" not in str(caught.value)
+
+
+def test_nobody_there_is_one_line_without_the_credentials() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(LocationError, match="cannot be written") as caught:
+        location(f"http://user:hunter2@127.0.0.1:{port}/x?sig=s3cret").write("a", b"1")
+    assert "hunter2" not in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+    assert f"127.0.0.1:{port}" in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["", "  ", "nonsense://x/y", "a\x00b"])
+def test_what_is_no_location_is_a_usage_error(url: str) -> None:
+    with pytest.raises(UsageError):
+        location(url)
+
+
+def test_a_missing_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    with pytest.raises(LocationError, match=r"pip install 'tithe\[http\]'"):
+        location("http://127.0.0.1:1/x")
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LocationError, match="cannot be written"):
+        Folder(tmp_path / "file").write("a", b"1")
+    assert Folder(tmp_path / "file").names("") == []
+
+
+def test_nothing_unfinished_is_left_or_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(LocationError, match="No space left"):
+        Folder(tmp_path).write("a", b"1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_urls_are_shown_without_what_may_be_secret() -> None:
+    assert shown("s3://key:secret@bucket/a/b?token=1#x") == "s3://bucket/a/b"
+    assert split("s3://bucket/a/b.x") == ("s3://bucket/a", "b.x")
+    assert split("b.x") == (".", "b.x")
+    assert split("/b.x") == ("/", "b.x")

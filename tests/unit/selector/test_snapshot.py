@@ -1,0 +1,133 @@
+"""`select` on a snapshot answers what it would have answered on the store, and refuses what does not fit."""
+
+from __future__ import annotations
+
+import io
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.unit.selector.test_select import LATER, run
+from tithe.data.codec import to_json
+from tithe.data.errors import ModelError, SnapshotError
+from tithe.data.noise import Noise
+from tithe.data.records import Scenario, ScenarioName
+from tithe.data.snapshot import SnapshotFile, unpack
+from tithe.selector import learned, snapshot
+from tithe.selector.features import State
+from tithe.selector.history import History
+from tithe.selector.model import INFO_FILE
+from tithe.selector.train import train
+
+
+def packed(world, model=None) -> SnapshotFile:
+    noise = {(s.name, s.gate[0]): Noise(0.02, 9.0) for s in world.config.scenarios}
+    return unpack(
+        snapshot.build(world.history(40), world.config.scenarios, noise, model, b"scans", time.time()), "x"
+    )
+
+
+def known(found: snapshot.Snapshot) -> History:
+    return History(launch_seconds=found.launch_seconds)
+
+
+def state(found: snapshot.Snapshot, scenarios: tuple[Scenario, ...]) -> State:
+    return State(known(found), sorted(scenarios, key=lambda s: s.name), found.learned)
+
+
+def test_the_same_selection_as_on_the_store(worlds) -> None:
+    world = worlds(1)
+    found = snapshot.read(packed(world))
+    there = run(world, history=known(found), state=state(found, world.config.scenarios))
+    assert to_json(there) == to_json(run(world))
+    assert found.noise[world.config.scenarios[0].name, world.config.scenarios[0].gate[0]] == Noise(0.02, 9.0)
+    assert found.scans == b"scans"
+
+
+def test_the_model_travels_too(worlds, models_dir) -> None:
+    world = worlds(1)
+    report = train(
+        world.history(100), world.config, lambda _: world.graph, models_dir, incumbent=None, now=LATER, seed=0
+    )
+    assert report.version
+    found = snapshot.read(packed(world, models_dir / report.version))
+    assert found.model is not None
+    assert found.file.manifest.model == report.version
+    rows = state(found, world.config.scenarios).rows(world.changes[60], world.graph, LATER)
+    assert np.isfinite(found.model.probability(rows)).all()
+
+
+def test_a_model_of_other_features_is_a_fault_and_the_rest_serves(worlds, models_dir) -> None:
+    world = worlds(1)
+    report = train(
+        world.history(100), world.config, lambda _: world.graph, models_dir, incumbent=None, now=LATER, seed=0
+    )
+    file = packed(world, models_dir / report.version)
+    parts = dict(file.parts)
+    parts[f"model/{INFO_FILE}"] = parts[f"model/{INFO_FILE}"].replace(b'"lines"', b'"longs"')
+    found = snapshot.read(replace(file, parts=parts))
+    assert found.model is None
+    assert isinstance(found.model_fault, ModelError)
+    assert "tithe snapshot publish" in str(found.model_fault)
+    assert found.learned.names.scenarios
+
+
+def test_scenarios_that_came_went_or_moved_find_their_own(worlds) -> None:
+    world = worlds(2)
+    found = snapshot.read(packed(world))
+    kept = world.config.scenarios[3:]
+    new = replace(kept[0], name=ScenarioName("aaa-new"))
+    there = state(found, (new, *reversed(kept)))
+    whole = State(world.history(40), sorted(world.config.scenarios, key=lambda s: s.name))
+    whole.advance(LATER)
+    assert there.scenarios[0].name == "aaa-new"
+    assert not there.measured[0]
+    at = [[s.name for s in whole.scenarios].index(s.name) for s in there.scenarios[1:]]
+    np.testing.assert_array_equal(there.failures[1:], whole.failures[at])
+    assert not found.foreign(kept)
+    assert found.foreign((new,))
+
+
+def test_what_was_learned_cannot_be_learned_again(worlds) -> None:
+    world = worlds(1)
+    found = snapshot.read(packed(world))
+    with pytest.raises(ValueError, match="already"):
+        State(world.history(40), world.config.scenarios, found.learned)
+
+
+@pytest.mark.parametrize("name", list(learned._SHAPES))
+def test_arrays_that_do_not_fit_together_are_refused(worlds, name: str) -> None:
+    parts = packed(worlds(1)).parts
+    with np.load(io.BytesIO(parts[learned.ARRAYS])) as stored:
+        arrays = {key: stored[key] for key in stored.files}
+    for broken in (arrays[name][..., :-1], arrays[name].astype(np.float32), arrays[name] + 10**6):
+        if (
+            name in ("start", "at")
+            or broken.dtype != arrays[name].dtype
+            or broken.shape != arrays[name].shape
+        ):
+            buffer = io.BytesIO()
+            np.savez(buffer, **{**arrays, name: broken})
+            with pytest.raises(SnapshotError, match="does not fit together"):
+                learned.from_parts(buffer.getvalue(), parts[learned.NAMES], "x")
+
+
+def test_arrays_are_never_unpickled(worlds) -> None:
+    parts = packed(worlds(1)).parts
+    with np.load(io.BytesIO(parts[learned.ARRAYS])) as stored:
+        arrays = {key: stored[key] for key in stored.files}
+    buffer = io.BytesIO()
+    np.savez(buffer, **{**arrays, "tick": np.array([object()], dtype=object)})
+    with pytest.raises(SnapshotError, match="cannot be read"):
+        learned.from_parts(buffer.getvalue(), parts[learned.NAMES], "x")
+
+
+def test_equal_knowledge_is_equal_bytes(worlds) -> None:
+    world = worlds(1)
+    first, second = (
+        snapshot.build(world.history(40), scenarios, {}, None, b"", 1.0)
+        for scenarios in (world.config.scenarios, tuple(reversed(world.config.scenarios)))
+    )
+    assert first == second
