@@ -108,7 +108,7 @@ def test_hosts_can_be_told_apart(store: Store) -> None:
 
 
 def test_the_order_of_arrival_changes_no_bit(tmp_path: Path) -> None:
-    dice = random.Random(5)  # noqa: S311 - a fixed shuffle
+    dice = random.Random(5)
     launches = [
         one
         for run in "qrst"
