@@ -38,6 +38,7 @@ OWN_VARIABLES = frozenset({"PYTHONPATH", "PYTHONHASHSEED"})
 """Variables that tithe sets on every launch, beside those that begin with TITHE_."""
 
 _SHELL_WORDS = frozenset({"|", "||", "&", "&&", ";", ">", ">>", "<", "<<", "2>", "2>&1", "&>"})
+_UNQUOTED = re.compile(r"[!#-&(-\[\]-~]+( [!#-&(-\[\]-~]+)*")
 _ASSIGNMENT = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")
 
 
@@ -267,7 +268,8 @@ class _Table:
             words = command
         else:
             try:
-                words = shlex.split(command)
+                # A hundred times faster, and the same where nothing is quoted.
+                words = command.split(" ") if _UNQUOTED.fullmatch(command) else shlex.split(command)
             except ValueError as error:
                 self.wrong(key, f"cannot be split into words: {str(error).lower()}")
             if odd := next((word for word in words if word in _SHELL_WORDS), ""):

@@ -218,8 +218,8 @@ class GraphBuilder:
             return None  # absent or damaged: it is made again
 
     def _save(self, key: str, graph: ScenarioGraph) -> None:
-        if self._cache is None:
-            return
+        if self._cache is None or self._given:
+            return  # a machine that had to be given the scans is there for one graph
         try:
             self._cache.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self._cache, suffix=".tmp", delete=False) as handle:

@@ -309,6 +309,10 @@ class State:
         failing = np.maximum(self._failing, 0.0)
         return (failing + RATE_STRENGTH * base) / (np.maximum(self._measured, 0.0) + RATE_STRENGTH)
 
+    def knows(self, key: str) -> bool:
+        """Whether anything was measured when `key` was touched."""
+        return self._together(key) is not None
+
     def counts(self, key: str, scenario: int) -> tuple[int, int]:
         """(changes that touched `key` and made it fail, changes that touched it and were measured)."""
         co = self._together(key)

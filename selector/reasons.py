@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
 from tithe.data.text import safe_line
@@ -12,20 +15,40 @@ from tithe.selector.rank import Context
 MAX_WORDS = 3
 
 
-def reasons(state: State, context: Context, scenario: int, *, model: bool) -> tuple[str, ...]:
-    """The reasons for the scenario at index `scenario`, the most telling first.
+@dataclass(frozen=True)
+class Told:
+    """What the reasons of all scenarios have in common, worked out once. `model`: whether one took part."""
 
-    Args:
-        model: Whether a trained model took part.
-    """
+    state: State
+    context: Context
+    model: bool
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The touched files and folders of which something is known."""
+        return tuple(key for key in touched_keys(self.context.change) if self.state.knows(key))
+
+    @cached_property
+    def dependency(self) -> str:
+        """A file of dependencies that changed; empty if none."""
+        return next((path for path in self.context.near.paths if kind_of(path) == "dependencies"), "")
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The words of the change."""
+        return self.state.text.words(self.context.change)
+
+
+def reasons(told: Told, scenario: int) -> tuple[str, ...]:
+    """The reasons for the scenario at index `scenario`, the most telling first."""
+    state, context = told.state, told.context
     found = [_graph(context, scenario)]
-    history = _history(state, context, scenario)
+    history = _history(state, told.keys, scenario)
     if history:
         found.append(history)
-    dependencies = [path for path in context.near.paths if kind_of(path) == "dependencies"]
-    if dependencies:
-        found.append(f"{_path(dependencies[0])} changed, which every scenario depends on")
-    words = state.text.shared(context.change, scenario)[:MAX_WORDS]
+    if told.dependency:
+        found.append(f"{_path(told.dependency)} changed, which every scenario depends on")
+    words = state.text.shared(told.words, scenario)[:MAX_WORDS]
     if words:
         found.append("shares the words " + ", ".join(words) + " with the change")
     measured, failures = int(state.measured[scenario]), int(state.failures[scenario])
@@ -35,7 +58,7 @@ def reasons(state: State, context: Context, scenario: int, *, model: bool) -> tu
         found.append(
             f"regressed in {failures} of {measured} {_plural('change', measured)} that it was measured on"
         )
-    if not model:
+    if not told.model:
         found.append("no trained model: the prior ranks it")
     if state.guessed[scenario]:
         found.append("its cost is a guess, as it was never timed")
@@ -64,9 +87,9 @@ def _graph(context: Context, scenario: int) -> str:
     return "reaches none of the files that changed"
 
 
-def _history(state: State, context: Context, scenario: int) -> str:
+def _history(state: State, keys: tuple[str, ...], scenario: int) -> str:
     best, said = 0.0, ""
-    for key in touched_keys(context.change):
+    for key in keys:
         failures, changes = state.counts(key, scenario)
         if failures and failures / (changes + 1.0) > best:
             best = failures / (changes + 1.0)

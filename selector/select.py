@@ -23,7 +23,7 @@ from tithe.selector.history import History
 from tithe.selector.paths import PathKind, kind_of
 from tithe.selector.policies import PRIOR
 from tithe.selector.rank import Ranker, context_of, costs_of, value_for
-from tithe.selector.reasons import reasons
+from tithe.selector.reasons import Told, reasons
 from tithe.selector.schedule import schedule
 
 if TYPE_CHECKING:
@@ -112,8 +112,10 @@ def select(
     for at in chosen:
         spent[scenarios[at].resource] = spent.get(scenarios[at].resource, 0.0) + float(cost[at])
 
+    told = Told(state, context, model=used.name not in {PRIOR.name})
+
     def candidate(at: int, rank: int, picked: str, *more: str) -> Candidate:
-        why = reasons(state, context, at, model=used.name not in {PRIOR.name})
+        why = reasons(told, at)
         return Candidate(
             scenarios[at].name,
             round(float(ranking.probability[at]), 6),

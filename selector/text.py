@@ -80,13 +80,13 @@ class TextIndex:
                 total[at] += value
         return total
 
-    def shared(self, change: Change, scenario: int) -> list[str]:
-        """The words that they share and that tell scenarios apart, the most telling first."""
+    def shared(self, words: Iterable[str], scenario: int) -> list[str]:
+        """Those of `words` that a scenario has and that tell scenarios apart, the most telling first."""
         found = []
-        for word in self.words(change):
+        for word in words:
             if word in self._postings:
                 at, value = self._postings[word]
-                hit = np.flatnonzero(at == scenario)
-                if hit.size and value[hit[0]] > 0:
-                    found.append((-float(value[hit[0]]), word))
+                hit = int(np.searchsorted(at, scenario))
+                if hit < at.size and at[hit] == scenario and value[hit] > 0:
+                    found.append((-float(value[hit]), word))
         return [word for _, word in sorted(found)]

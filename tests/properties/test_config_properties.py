@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tithe.data.config import load
+from tithe.data.config import _UNQUOTED, load
 from tithe.data.errors import ConfigError
 
 KEYS = st.sampled_from(
@@ -115,3 +116,9 @@ def test_any_text(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match=r"^tithe\.toml") as caught:
         load(tmp_path)
     assert str(caught.value).isprintable()
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=12) | st.text("ab -'\"\\\t$#*=", max_size=12))
+def test_the_fast_way_to_split_a_command_is_the_same(text: str) -> None:
+    if _UNQUOTED.fullmatch(text):
+        assert text.split(" ") == shlex.split(text)

@@ -185,5 +185,5 @@ def test_text_finds_the_scenario_that_a_change_speaks_of(worlds) -> None:
     change = replace(world.changes[0], subject="Tune the small mlp", files=())
     score = index.score(change)
     assert world.config.scenarios[int(score.argmax())].name == name
-    assert set(index.shared(change, int(score.argmax()))) == {"mlp", "small"}
+    assert set(index.shared(index.words(change), int(score.argmax()))) == {"mlp", "small"}
     assert index.score(replace(change, subject="Nothing in common")).max() == 0
