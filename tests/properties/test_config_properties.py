@@ -7,7 +7,6 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -113,9 +112,11 @@ def test_anything_anywhere(tmp_path: Path, place: tuple[str | int, ...], value: 
 @given(st.text(st.characters(codec="utf-8"), max_size=60))
 def test_any_text(tmp_path: Path, text: str) -> None:
     (tmp_path / "tithe.toml").write_text(text, encoding="utf-8", newline="")
-    with pytest.raises(ConfigError, match=r"^tithe\.toml") as caught:
-        load(tmp_path)
-    assert str(caught.value).isprintable()
+    try:
+        assert load(tmp_path).scenarios == ()  # `[tithe]` alone is a file that says nothing
+    except ConfigError as error:
+        assert str(error).startswith("tithe.toml")
+        assert str(error).isprintable()
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=12) | st.text("ab -'\"\\\t$#*=", max_size=12))
