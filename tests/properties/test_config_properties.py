@@ -112,11 +112,13 @@ def test_anything_anywhere(tmp_path: Path, place: tuple[str | int, ...], value: 
 @given(st.text(st.characters(codec="utf-8"), max_size=60))
 def test_any_text(tmp_path: Path, text: str) -> None:
     (tmp_path / "tithe.toml").write_text(text, encoding="utf-8", newline="")
+    said = ""
     try:
-        assert load(tmp_path).scenarios == ()  # `[tithe]` alone is a file that says nothing
+        load(tmp_path)  # `[tithe]` alone is a file that says nothing, and is right
     except ConfigError as error:
-        assert str(error).startswith("tithe.toml")
-        assert str(error).isprintable()
+        said = str(error)
+    assert not said or said.startswith("tithe.toml")
+    assert said.isprintable()
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=12) | st.text("ab -'\"\\\t$#*=", max_size=12))
