@@ -34,18 +34,10 @@ def inert(text: str) -> str:
 
 def write_file(path: Path, content: str) -> None:
     """Writes `content` under a new name and swaps it in, so that nobody ever reads half of it."""
-    import os
-    import tempfile
+    from tithe.data.locations import write_whole
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(content)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, content.encode("utf-8", "surrogatepass"))
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]], style: str) -> str:
