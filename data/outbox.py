@@ -13,7 +13,7 @@ import os
 import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tithe.data import spool
@@ -40,6 +40,8 @@ class PushReport:
     """Bundles and journals of ended runs that are still here."""
     faults: tuple[str, ...] = ()
     """Why; one line each."""
+    lost: int = 0
+    """Records that could neither be sent nor kept."""
 
 
 class Outbox:
@@ -89,7 +91,7 @@ class Outbox:
             return PushReport(waiting=1, faults=(safe_line(str(error), limit=600),))
         report = _send_lines([*lines, *unsaved], place)
         if report.faults:
-            return report
+            return replace(report, lost=len(unsaved))
         self._waiting = []
         if journal:
             with suppress(OSError):
@@ -257,4 +259,5 @@ def _joined(one: PushReport, other: PushReport) -> PushReport:
         one.launches + other.launches,
         one.waiting + other.waiting,
         one.faults + other.faults,
+        one.lost + other.lost,
     )

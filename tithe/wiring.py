@@ -264,6 +264,8 @@ class Project(AbstractContextManager["Project"]):
         report = outbox.deliver(location(self.way.spool))
         self.undelivered = bool(report.faults)
         kept = f"kept in {paths.HOME}/{OUTBOX} until `tithe spool push` can send it"
+        if report.lost:
+            kept = f"{paths.HOME}/{OUTBOX} could not be written either, and {report.lost} records are lost"
         return tuple(safe_line(f"not spooled: {fault}; {kept}", limit=800) for fault in report.faults)
 
     def graph(self, change: Change) -> ScenarioGraph:

@@ -166,3 +166,20 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, limit: int) -> None:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert len(records(tmp_path / "spool")) == 5
+
+
+def test_a_full_disk_and_a_dead_server_say_what_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    box = Outbox(tmp_path / "out")
+    box.add_launches([launch(1)])
+    monkeypatch.setattr(outbox.os, "write", full)
+    box.add_launches([launch(2), launch(3)])
+    assert "No space left" in box.fault
+    report = box.deliver(Dead(tmp_path))
+    assert (report.lost, report.waiting) == (2, 1)
+    monkeypatch.undo()
+    assert push(tmp_path / "out", Folder(tmp_path / "spool")).launches == 1
