@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tithe.data.errors import UsageError
+from tithe.data.records import SCHEMA
 
 T = TypeVar("T")
 
@@ -38,6 +39,11 @@ def from_json(raw: bytes | str, kind: type[T], *, where: str = "") -> T:
             field by its path.
     """
     try:
-        return msgspec.json.decode(raw, type=kind)
+        found = msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CodecError(str(error), where=where, mend=f"a {kind.__name__} record was expected") from None
+    schema = getattr(found, "schema", SCHEMA)
+    if schema != SCHEMA:
+        mend = f"this tithe reads schema {SCHEMA}: use the version that wrote it"
+        raise CodecError(f"is of schema {schema}", where=where, mend=mend)
+    return found

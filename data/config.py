@@ -208,6 +208,10 @@ def _parse(text: str, shown: str) -> dict[str, Any]:
         raise ConfigError(f"is not valid TOML: {what}", where=where, mend="mend the syntax there") from None
     except RecursionError:
         raise ConfigError("is nested too deeply", where=shown) from None
+    except ValueError as error:  # a number of more digits than Python reads
+        raise ConfigError(
+            f"cannot be read: {safe_line(str(error))}", where=shown, mend="write a shorter number"
+        ) from None
 
 
 def _build(data: dict[str, Any], root: Path, path: Path, shown: str) -> Config:

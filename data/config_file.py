@@ -136,13 +136,15 @@ class DecisionTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     wanted_effect: Annotated[
         float,
-        Meta(gt=0, lt=1, description="Relative effect that must be seen; 'same' excludes it. 0.05 is 5 %."),
+        Meta(
+            ge=0.0001, lt=1, description="Relative effect that must be seen; 'same' excludes it. 0.05 is 5 %."
+        ),
     ] = 0.05
     floor: Annotated[
         float, Meta(ge=0, lt=1, description="Relative effect below which nothing is reported.")
     ] = 0.02
     max_blocks: Annotated[
-        int, Meta(ge=2, le=200, description="Most blocks (four launches each) of each of the two stages.")
+        int, Meta(ge=3, le=24, description="Most blocks (four launches each) of each of the two stages.")
     ] = 12
     false_alarms_per_week: Annotated[float, Meta(gt=0, description="How many can be borne.")] = 1.0
     decisions_per_week: Annotated[

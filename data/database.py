@@ -12,6 +12,7 @@ too, against 0.01 s for sqlite3, and its `insert_all` writes half the rows a sec
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -238,7 +239,7 @@ def _make_parent(path: Path) -> None:
 
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    uri = f"file:{quote(str(path.absolute()))}?mode={'ro' if read_only else 'rwc'}"
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode={'ro' if read_only else 'rwc'}"
     try:
         return _usable(uri)
     except sqlite3.Error as error:

@@ -211,6 +211,13 @@ class GitRepo:
         if expected and expected != tip:
             raise self._not_on_history(expected, tip)
 
+    def on_history(self, tip: Sha) -> frozenset[Sha]:
+        """The commits of the first-parent history of `tip`."""
+        listed = git_process.text(
+            self.root, "log", "--first-parent", "--format=tformat:%H", "--end-of-options", tip, "--"
+        )
+        return frozenset(Sha(line) for line in listed.splitlines())
+
     def range(self, good: Sha, bad: Sha) -> tuple[Sha, ...]:
         """First-parent commits after `good` up to and including `bad`, oldest first; empty if they are equal.
 
@@ -293,6 +300,10 @@ class GitRepo:
         Returns the paths that could not be had (partial clone, promisor out of reach); else nothing.
         """
         return git_worktree.add(self.root, self._objects, sha, path.absolute())
+
+    def forget_worktrees(self) -> None:
+        """Forgets the checkouts that are not there any more."""
+        git_process.run(self.root, "worktree", "prune")
 
     def remove_worktree(self, path: Path) -> None:
         """Remove the checkout at `path` with all that lies in it; one that is gone already is forgotten."""

@@ -14,6 +14,13 @@ from tithe.data.records import Change, Launch, Outcome, RunRecord, Selection
 from tithe.data.text import safe_line
 
 MAX_NAME = 500
+MAX_SECONDS = 1e7
+"""Machine time of one launch: some months. A million of them still add up to a number that the store holds."""
+MAX_TIME = 1e11
+"""Of a clock, seconds since the epoch: beyond the year 5000."""
+MAX_BLOCK = 2**31 - 1
+MAX_WEIGHT = 1000.0
+"""Of an outcome in training: more than any source gives, and nothing that outweighs a whole history."""
 _MAX_INTEGER = 2**63 - 1
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # C0 and C1 controls, line separators, and the marks that turn the direction of text.
@@ -31,9 +38,11 @@ def _problems(record: RunRecord | Launch | Outcome | Change | Selection) -> Iter
         yield from _name("run", record.run)
         yield from _name("scenario", record.scenario)
         yield from _sha("sha", record.sha)
-        yield from _number("started_at", record.started_at, at_least=0)
-        yield from _number("seconds", record.seconds, at_least=0)
-        yield from _integers(block=record.block, position=record.position, exit_code=record.exit_code or 0)
+        yield from _number("started_at", record.started_at, at_least=0, at_most=MAX_TIME)
+        yield from _number("seconds", record.seconds, at_least=0, at_most=MAX_SECONDS)
+        yield from _integers(exit_code=record.exit_code or 0)
+        for key, count in (("block", record.block), ("position", record.position)):
+            yield from _number(key, count, at_least=0, at_most=MAX_BLOCK)
         yield from _numbers("values", record.values)
         yield from _numbers("phases", record.phases)
         yield from _text("note", record.note)
@@ -42,26 +51,26 @@ def _problems(record: RunRecord | Launch | Outcome | Change | Selection) -> Iter
         yield from _sha("change", record.change)
         yield from _name("scenario", record.scenario)
         yield from _name("metric", record.metric)
-        yield from _number("known_at", record.known_at, at_least=0)
+        yield from _number("known_at", record.known_at, at_least=0, at_most=MAX_TIME)
         for key in ("ratio", "low", "high"):
             value = getattr(record, key)
             if value is not None:
                 yield from _number(key, value, at_least=0)
         yield from _number("confidence", record.confidence, at_least=0, at_most=1)
-        yield from _number("weight", record.weight, at_least=0)
+        yield from _number("weight", record.weight, at_least=0, at_most=MAX_WEIGHT)
         yield from _text("run", record.run)
     elif isinstance(record, RunRecord):
         yield from _name("id", record.id)
         yield from _sha("base", record.base)
         yield from _sha("head", record.head)
-        yield from _number("started_at", record.started_at, at_least=0)
+        yield from _number("started_at", record.started_at, at_least=0, at_most=MAX_TIME)
         yield from _text("host", record.host)
         yield from _text("selection", record.selection)
     elif isinstance(record, Change):
         yield from _sha("sha", record.sha)
         if record.parent:
             yield from _sha("parent", record.parent)
-        yield from _number("time", record.time)
+        yield from _number("time", record.time, at_least=-MAX_TIME, at_most=MAX_TIME)
         yield from _integers(index=record.index)
         if record.index < -1:
             yield f"index is {record.index}, less than -1"

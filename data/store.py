@@ -12,9 +12,9 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -151,6 +151,20 @@ class Store:
         if off_history:
             found.sort(key=lambda change: change.time)  # stable: history stays in its own order
         return found
+
+    def rewind(self, kept: Collection[Sha]) -> int:
+        """Take off history what is not in `kept`, since its branch was rewritten; how many changes that were.
+
+        They stay as diffs that are on no history, with their outcomes.
+        """
+        with self.transaction():
+            gone = [change for change in self.changes() if change.sha not in kept]
+            for change in gone:
+                sha = self._word(change.sha)
+                self._connection.execute("DELETE FROM file_edit WHERE sha_id = ?", (sha,))
+                self._connection.execute("DELETE FROM change WHERE sha_id = ?", (sha,))
+                self._add_change(replace(change, index=-1))
+        return len(gone)
 
     def last_change(self) -> Change | None:
         """The newest commit of first-parent history."""
@@ -497,7 +511,8 @@ class Store:
             added = dict.fromkeys(("changes", "runs", "launches", "outcomes", "selections"), 0)
             for record in records:
                 if isinstance(record, Change):
-                    added["changes"] += self._add_change(record)
+                    # Which commits are on history, git alone says: a bundle is the word of whoever wrote it.
+                    added["changes"] += self._add_change(replace(record, index=-1))
                 elif isinstance(record, RunRecord):
                     added["runs"] += self._add_run(record)
                 elif isinstance(record, Launch):

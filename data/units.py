@@ -17,6 +17,7 @@ DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"
 DURATION_EXAMPLES = '"90s", "5m" or "1h30m"'
 RESOURCE_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]*$"
 
+MAX_SECONDS = 10 * 366 * 86400.0
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _NUMBER = re.compile(r"^[0-9]+(\.[0-9]+)?$")
@@ -31,8 +32,13 @@ def parse_duration(text: str, *, where: str = "") -> float:
     packed = "".join(text.split())
     if re.match(DURATION_PATTERN, packed):
         seconds = sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(packed))
-        if math.isfinite(seconds):
+        if seconds <= MAX_SECONDS:
             return seconds
+        raise UsageError(
+            f"{text[:40]!r} is longer than ten years",
+            where=where,
+            mend="give a time that a machine can run for",
+        )
     shown = text if len(text) <= 40 else text[:40] + "…"
     mend = f"write it like {DURATION_EXAMPLES}"
     if packed.startswith("-"):

@@ -12,10 +12,12 @@ site-packages on PYTHONPATH, so that an editable install of another revision is 
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -33,6 +35,7 @@ from tithe.data.git import GitRepo
 from tithe.data.records import Place, Sha
 from tithe.data.text import safe_line
 from tithe.runner.environment import SETUP_ALLOWED, base_environment
+from tithe.runner.files import read_regular
 from tithe.runner.launch import LaunchPlan, launch
 from tithe.runner.locks import FileLock
 
@@ -72,6 +75,11 @@ def interpreter_of(config_python: str) -> str:
     return str(Path(found).absolute())
 
 
+_VERSION = re.compile(r"\w+-\d+\.\d+\S*")
+LOGGED = 16 << 20
+"""Bytes of each output of a set-up's step that go to its log: more than `launch` keeps."""
+
+
 @lru_cache(maxsize=8)
 def interpreter_version(interpreter: str) -> str:
     """Its version, such as `cpython-3.11.7`, asked of it unless it is the one that runs tithe.
@@ -84,9 +92,16 @@ def interpreter_version(interpreter: str) -> str:
         done = subprocess.run(
             [interpreter, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=60, check=True
         )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigError(f"the interpreter does not run: {error}", where=interpreter) from None
-    return safe_line(done.stdout)
+    except (OSError, subprocess.SubprocessError):
+        done = None
+    found = safe_line(done.stdout) if done else ""
+    if not _VERSION.fullmatch(found):
+        raise ConfigError(
+            "is not a Python interpreter that runs",
+            where=f"python = {safe_line(interpreter)!r}",
+            mend="name one such as python3.12, or leave it out",
+        )
+    return found
 
 
 class ArmCache:
@@ -105,6 +120,8 @@ class ArmCache:
             made.mkdir(parents=True, exist_ok=True)
         self._git_lock = folder / "git.lock"
         self._interpreter = interpreter_of(config.python)
+        if config.python:
+            interpreter_version(self._interpreter)
         self._held: dict[Path, FileLock] = {}
         self._checked: set[Path] = set()
         self._faults: dict[tuple[Sha, Place], str] = {}
@@ -240,7 +257,7 @@ class ArmCache:
         env = base_environment((*SETUP_ALLOWED, *self._config.env_allow), interpreter=interpreter or words[0])
         try:
             result = launch(LaunchPlan(words, cwd, env, timeout_s, folder, probe=False))
-            said = result.stdout.read_bytes() + result.stderr.read_bytes() if not result.problem else b""
+            said = b"".join(read_regular(path, LOGGED) for path in (result.stdout, result.stderr))
             with log.open("ab") as file:
                 file.write(f"$ {shlex.join(words)}\n".encode() + said)
         finally:
@@ -284,11 +301,14 @@ class ArmCache:
             time.sleep(0.05)
 
     def _remove(self, path: Path) -> None:
+        """Everything in here is tithe's own, whatever a scenario, a move or a clean-up has made of it."""
         _marker(path).unlink(missing_ok=True)
         if path.parent == self._trees:
             with _locked(self._git_lock):
-                self._repo.remove_worktree(path)
-        shutil.rmtree(path, ignore_errors=True)
+                _remove_tree(path)
+                self._repo.forget_worktrees()
+        else:
+            _remove_tree(path)
 
     def _collect(self, folder: Path, keep: int) -> None:
         for marker in newest_first(folder.glob("*.ok"))[keep:]:
@@ -314,6 +334,25 @@ class _locked:  # noqa: N801 - reads as the context manager that it is
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
+
+
+def _remove_tree(path: Path) -> None:
+    """Removes a file, a link or a folder, also one that a job has taken its own rights on."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    shutil.rmtree(path, ignore_errors=True)
+    if not path.exists():
+        return
+    for folder, _, _ in os.walk(path):
+        with contextlib.suppress(OSError):
+            Path(folder).chmod(0o700)
+    try:
+        shutil.rmtree(path)
+    except OSError as error:
+        raise SetupError(
+            f"cannot be removed: {error.strerror}", where=str(path), mend="remove it by hand"
+        ) from None
 
 
 def setup_steps(setup: str) -> list[tuple[str, ...]]:

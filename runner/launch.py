@@ -8,9 +8,11 @@ seconds since the job executed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +23,8 @@ from pathlib import Path
 from tithe.data.codec import from_json
 from tithe.data.errors import LaunchError
 from tithe.data.records import Stop
+from tithe.data.text import safe_line
+from tithe.runner import supervisor
 from tithe.runner.marks import Mark, Origin, read_marks
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -112,7 +116,9 @@ def launch(plan: LaunchPlan) -> LaunchResult:
     }
     begun = time.monotonic()
     started_at = time.time()
-    answer = _supervise(json.dumps(document).encode() + b"\n", plan.timeout_s + SLACK_S)
+    answer = _supervise(
+        json.dumps(document).encode() + b"\n", plan.timeout_s + SLACK_S, f"TITHE_LAUNCH={folder.name}"
+    )
     seconds = time.monotonic() - begun
     if answer.error:
         return LaunchResult(None, False, started_at, seconds, problem=answer.error)
@@ -155,7 +161,7 @@ class _Answer:
     stderr_cut: int = 0
 
 
-def _supervise(plan: bytes, limit_s: float) -> _Answer:
+def _supervise(plan: bytes, limit_s: float, token: str) -> _Answer:
     try:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(SUPERVISOR)],
@@ -188,12 +194,33 @@ def _supervise(plan: bytes, limit_s: float) -> _Answer:
         if not raw:
             process.kill()
             why = stderr.read().decode(errors="replace").strip().splitlines()
+            code = process.wait()
+            end_all(token)
+            said = f"the supervisor gave no answer within {limit_s:.0f} s"
+            if ready:
+                said = (
+                    f"the supervisor was killed (signal {-code})"
+                    if code < 0
+                    else "the supervisor ended early"
+                )
             raise LaunchError(
-                f"the supervisor gave no answer within {limit_s:.0f} s" if not why else why[-1],
+                safe_line(why[-1]) if why else said,
                 where=str(SUPERVISOR),
-                mend="this is a fault of tithe or of the machine, not of the scenario",
+                mend="a job that kills what watches it cannot be measured",
             )
     return from_json(raw, _Answer, where=str(SUPERVISOR))
+
+
+def end_all(token: str) -> None:
+    """Kills every process of a launch whose supervisor is gone: all have the token in their environment."""
+    for _ in range(50):
+        found = supervisor.holders(token)
+        if not found:
+            return
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
 
 
 def _gone(process: subprocess.Popen[bytes]) -> None:

@@ -25,6 +25,7 @@ from tithe.runner import metrics
 from tithe.runner.arms import Arm, ArmCache, interpreter_of, interpreter_version, last_line, newest_first
 from tithe.runner.environment import launch_environment, resolve_command
 from tithe.runner.executor import BlockSpec
+from tithe.runner.files import read_regular
 from tithe.runner.launch import LaunchPlan, LaunchResult, launch
 from tithe.runner.locks import FileLock, host_slot
 from tithe.runner.marks import first, first_batch, read_functions
@@ -147,11 +148,14 @@ class LocalExecutor:
         """One launch in a folder of its own, which is left to the caller."""
         self._count += 1
         folder = self._scratch / f"{self._count:08d}"
-        folder.mkdir()
         cwd = arm.checkout / scenario.cwd
-        if scenario.fresh_cwd:
-            cwd = folder / "cwd"
-            cwd.mkdir()
+        try:
+            folder.mkdir(parents=True)  # a job may have removed what it lies in
+            if scenario.fresh_cwd:
+                cwd = folder / "cwd"
+                cwd.mkdir()
+        except OSError as error:
+            raise LaunchError(f"cannot be made: {error.strerror}", where=safe_line(str(folder))) from None
         env = launch_environment(
             scenario,
             checkout=arm.checkout,
@@ -253,6 +257,10 @@ def measured(
     return {name: found[name] for name in sorted(wanted & found.keys())}, phases
 
 
+OUTPUT_LIMIT = 16 << 20
+"""Bytes of an output that are looked at for why a launch failed: more than `launch` keeps of one."""
+
+
 def judge(
     scenario: Scenario, result: LaunchResult, values: Mapping[str, float], checkout: Path
 ) -> tuple[LaunchStatus, str]:
@@ -290,10 +298,7 @@ def judge(
 
 def _said(result: LaunchResult, checkout: Path) -> str:
     for path in (result.stderr, result.stdout):
-        try:
-            output = path.read_bytes()
-        except OSError:
-            continue
+        output = read_regular(path, OUTPUT_LIMIT)
         if output.strip():
             return last_line(output.replace(f"{checkout}{os.sep}".encode(), b""))
     return ""

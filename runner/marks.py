@@ -12,8 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tithe.runner.files import read_regular
+
 LIMIT = 1 << 20
 """Bytes of a marks file that are read."""
+FUNCTIONS_LIMIT = 256 << 20
+"""Bytes of the list of functions of a counted launch: some millions of lines."""
 _LINE = re.compile(r"([A-Za-z0-9_.@-]{1,64}) (\d{1,19}) (\d{1,10})(?: (.*))?")
 
 
@@ -37,11 +41,7 @@ class Origin:
 
 def read_marks(path: Path, start_ns: int) -> tuple[tuple[Mark, ...], tuple[Origin, ...]]:
     """The marks in the order of their times, and the origins of packages, each once."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(LIMIT).decode(errors="replace")
-    except OSError:
-        return (), ()
+    text = read_regular(path, LIMIT).decode(errors="replace")
     marks: list[Mark] = []
     origins: dict[Origin, None] = {}
     for line in text.splitlines():
@@ -60,10 +60,7 @@ def read_marks(path: Path, start_ns: int) -> tuple[tuple[Mark, ...], tuple[Origi
 def read_functions(path: Path, start_ns: int) -> dict[str, float]:
     """What a counted launch ran: `file:qualified.name` to seconds until any process first ran it."""
     found: dict[str, float] = {}
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return found
+    text = read_regular(path, FUNCTIONS_LIMIT).decode(errors="replace")
     for line in text.splitlines():
         clock, _, rest = line.partition(" ")
         name = rest.partition(" ")[2]

@@ -14,8 +14,12 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from tithe.runner.files import read_regular
+
 LIMIT = 8 << 20
-"""Bytes of a file that are read: more than `launch` keeps of an output."""
+"""Bytes of an output that are read: more than `launch` keeps of one."""
+FILE_LIMIT = 1 << 20
+"""Bytes of the metrics file: some ten thousand values."""
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _BARE = re.compile(rf"\s*({_NUMBER})\s*")
 _PAIR = re.compile(rf"(?<![^\s,;(])([A-Za-z_][\w./-]*)=({_NUMBER})(?=[\s,;)]|$)")
@@ -26,18 +30,14 @@ def read(stdout: Path, metrics: Path, wanted: Collection[str]) -> dict[str, floa
     if not wanted:
         return {}
     found: dict[str, float] = {}
-    for name, value in (*_from_output(_text(stdout)), *_from_json_lines(_text(metrics))):
+    for name, value in (*_from_output(_text(stdout, LIMIT)), *_from_json_lines(_text(metrics, FILE_LIMIT))):
         if name in wanted and math.isfinite(value):
             found[name] = value  # noqa: PERF403 - the last one counts
     return found
 
 
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(LIMIT).decode(errors="replace")
-    except OSError:
-        return ""
+def _text(path: Path, limit: int) -> str:
+    return read_regular(path, limit).decode(errors="replace")
 
 
 def _from_output(text: str) -> Iterator[tuple[str, float]]:

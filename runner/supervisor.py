@@ -115,16 +115,27 @@ def descendants(token: str, subreaper: bool) -> set[int]:
         if not subreaper and token:
             found |= holders_from_proc(token)
     else:
-        import subprocess
-
-        lister = subprocess.Popen(
-            ["ps", "-axww", "-E", "-o", "pid=,ppid=,command="], stdout=subprocess.PIPE, text=True
-        )
-        parents, holders = parse_ps(lister.communicate()[0], token)
+        parents, holders = list_ps(token)
         found = below(own, parents) | (holders if token else set())
-        found.discard(lister.pid)
     found.discard(own)
     return found
+
+
+def list_ps(token: str) -> tuple[dict[int, int], set[int]]:
+    """As `parse_ps`, of all processes but the one that lists them."""
+    import subprocess
+
+    lister = subprocess.Popen(
+        ["ps", "-axww", "-E", "-o", "pid=,ppid=,command="], stdout=subprocess.PIPE, text=True
+    )
+    parents, holders = parse_ps(lister.communicate()[0], token)
+    parents.pop(lister.pid, None)
+    return parents, holders - {lister.pid}
+
+
+def holders(token: str) -> set[int]:
+    """Processes that were started with the token in their environment, for where no supervisor is left."""
+    return holders_from_proc(token) if os.path.isdir("/proc/self") else list_ps(token)[1]
 
 
 class CappedFile:

@@ -137,7 +137,7 @@ def timed_verdict(
         )
     detectable = None
     if verdict not in ("regressed", "improved"):
-        detectable = math.expm1(
+        detectable = _relative(
             stats.detectable_log(
                 reading.n,
                 reading.sd,
@@ -160,10 +160,15 @@ def timed_verdict(
         blocks=blocks,
         launches=launches,
         confirmed=confirmed,
-        threshold=math.expm1(float(stats.threshold_log(policy, stats.noise_sd(reading.sd, noise)))),
+        threshold=_relative(float(stats.threshold_log(policy, stats.noise_sd(reading.sd, noise)))),
         detectable=detectable,
         note=note,
     )
+
+
+def _relative(log: float) -> float:
+    """A relative effect from a log ratio, a number in JSON too."""
+    return math.expm1(min(log, 700.0))
 
 
 def _exp(log: float) -> float:

@@ -12,6 +12,7 @@ into place. Nothing in it is executed.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import math
 import shutil
@@ -35,7 +36,7 @@ from tithe.selector.trees import Trees, parse
 FORMAT = 1
 TREES_FILE = "model.txt"
 INFO_FILE = "model.json"
-MEND = "train again, or promote an earlier version"
+MEND = "`tithe train` makes a new one; --model prior does without"
 
 Floats = NDArray[np.float64]
 
@@ -174,9 +175,19 @@ class _Form:
 def save(info: ModelInfo, trees: str, models: Path) -> Path:
     """Writes a model as the folder `models/<version>` and returns it.
 
+    Where another process has taken that version meanwhile, the next one that is free is used: the folder's name
+    is the version.
+
     Raises:
-        ModelError: The folder is there already or cannot be written.
+        ModelError: The folder cannot be written.
     """
+    try:
+        return _save(info, trees, models)
+    except FileExistsError:
+        return save(replace(info, version=next_version(models)), trees, models)
+
+
+def _save(info: ModelInfo, trees: str, models: Path) -> Path:
     target = models / info.version
     try:
         models.mkdir(parents=True, exist_ok=True)
@@ -187,11 +198,17 @@ def save(info: ModelInfo, trees: str, models: Path) -> Path:
             (made / TREES_FILE).write_bytes(raw)
             (made / INFO_FILE).write_text(to_json(hashed, indent=2) + "\n", encoding="utf-8")
             made.chmod(0o755)
+            if target.exists():
+                raise FileExistsError
             made.rename(target)
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
             raise
+    except FileExistsError:
+        raise
     except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            raise FileExistsError from None
         raise ModelError(
             f"the model cannot be written: {error.strerror or error}",
             where=str(target),

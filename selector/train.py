@@ -129,8 +129,8 @@ def train(
         fit.rounds,
         held.backtest,
     )
-    save(info, fit.text, models_dir)
-    return TrainReport(info.version, better, why, held.backtest, evidence)
+    version = save(info, fit.text, models_dir).name
+    return TrainReport(version, better, why, held.backtest, evidence)
 
 
 def cases_of(

@@ -90,10 +90,13 @@ def main(argv: list[str] | None = None) -> NoReturn:
             "tithe needs Linux or macOS: it measures process trees, which Windows does not show; use WSL 2",
             EXIT_USAGE,
         )
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminated)
     try:
         code: Any = cli.main(args=argv, prog_name="tithe", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except TitheError as error:
         _fail(str(error), error.exit_code)
     except click.exceptions.Exit as stop:
@@ -135,6 +138,9 @@ def _terminated(number: int, _: object) -> NoReturn:
 
 
 def _fail_usage(error: click.ClickException) -> NoReturn:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        _complain(error.format_message())
+        sys.exit(EXIT_USAGE)
     context = getattr(error, "ctx", None)
     message = error.format_message()
     if context is not None and not message.rstrip().endswith("?"):
@@ -143,5 +149,13 @@ def _fail_usage(error: click.ClickException) -> NoReturn:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    click.echo(f"tithe: {safe_line(message, limit=2000)}", err=True)
+    _complain(f"tithe: {safe_line(message, limit=2000)}")
     sys.exit(code)
+
+
+def _complain(text: str) -> None:
+    """To standard error; where that is full or closed, the exit code has to do."""
+    try:
+        click.echo(text, err=True)
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from tithe import output
 from tithe.wiring import Way
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,6 +42,7 @@ def _format_options(command: F, formats: tuple[str, ...]) -> F:
         "--output",
         "output_path",
         type=click.Path(dir_okay=False, path_type=Path),
+        callback=output.writable,
         help="Write the result as JSON to this file too, for the next command or another machine.",
     )(command)
 

@@ -22,9 +22,11 @@ def emit(record: object, style: str, output: Path | None, text: Callable[[str], 
     """Prints `record`: JSON as it is, or what `text(style)` makes of it; and writes `output` if asked."""
     from tithe.data.codec import to_json
 
+    # Printed first: whatever happens to the file, what was measured has been said.
+    shown = inert_json(to_json(record, indent=2)) if style == "json" else inert(text(style))
+    click.echo(shown.encode("utf-8", "backslashreplace").decode())
     if output is not None:
         write_file(output, to_json(record, indent=2) + "\n")
-    click.echo(inert_json(to_json(record, indent=2)) if style == "json" else inert(text(style)))
 
 
 def inert(text: str) -> str:
@@ -33,11 +35,32 @@ def inert(text: str) -> str:
 
 
 def write_file(path: Path, content: str) -> None:
-    """Writes `content` under a new name and swaps it in, so that nobody ever reads half of it."""
+    """Writes `content` under a new name and swaps it in, so that nobody ever reads half of it.
+
+    A link is followed, and what is no file (a pipe, a terminal, /dev/stdout) is written to as it is.
+    """
     from tithe.data.locations import write_whole
 
+    raw = content.encode("utf-8", "surrogatepass")
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        path.write_bytes(raw)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, content.encode("utf-8", "surrogatepass"))
+    write_whole(path, raw)
+
+
+def writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Refuses a file that cannot be written before anything is measured for it."""
+    if path is None:
+        return None
+    import os
+
+    target = path.resolve()
+    there = next(folder for folder in (target, *target.parents) if folder.exists())
+    if not os.access(there, os.W_OK) or (there != target and not there.is_dir()):
+        raise click.BadParameter(f"{safe_line(str(path))} cannot be written here")
+    return path
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]], style: str) -> str:
@@ -73,6 +96,11 @@ def ratio_words(ratio: float | None, low: float | None, high: float | None) -> s
 def name(text: str, limit: int = 60) -> str:
     """A name or subject from outside, safe to show."""
     return safe_line(text, limit=limit)
+
+
+def path_text(path: Path) -> str:
+    """A path of this machine as text, also one that is not UTF-8."""
+    return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def short(revision: str) -> str:

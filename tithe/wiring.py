@@ -20,7 +20,7 @@ import click
 from tithe.data import config as configuration
 from tithe.data import paths
 from tithe.data.config import Config
-from tithe.data.errors import GitError, LocationError, SnapshotError, StoreError, UsageError
+from tithe.data.errors import GitError, LocationError, ModelError, SnapshotError, StoreError, UsageError
 from tithe.data.git import GitRepo
 from tithe.data.records import (
     Change,
@@ -283,6 +283,13 @@ class Project(AbstractContextManager["Project"]):
             if change.index >= 0:
                 raise
         return graph.build(self.repo, change.parent, self.config, cache, scans=scans)
+
+    def incumbent(self) -> tuple[Model | None, str]:
+        """The promoted model, and why it cannot be used if it cannot: a new one need not beat that."""
+        try:
+            return self.model(), ""
+        except ModelError as error:
+            return None, f"the promoted model cannot be used, and is compared with nothing: {error}"
 
     def model(self, version: str | None = None) -> Model | None:
         """The model of that version, else the promoted one; None where the prior serves or is asked for."""

@@ -231,7 +231,7 @@ def test_a_selection_that_is_none(project, content: str | None) -> None:
 def test_output_that_cannot_be_written_and_a_reader_that_went_away(project) -> None:
     project.commit("Change", {"pkg/work.py": "def run():\n    pass\n"})
     blocked = str(project.root / "README.md" / "x.json")
-    one_line(project.tithe("select", "--budget", "1m", "--output", blocked), 3)
+    one_line(project.tithe("select", "--budget", "1m", "--output", blocked), 2, "cannot be written")
     for target, code in (("/dev/full", 3), ("/dev/null", 0)):
         with Path(target).open("w") as stream:
             done = subprocess.run(

@@ -27,10 +27,19 @@ def git(repo: Path, config_path: Path | None, style: str, output_path: Path | No
         store = project.store
         tip = project.main_branch()
         known = store.last_change()
+        rewritten = 0
+        if known is not None and known.sha != tip and known.sha not in (kept := project.repo.on_history(tip)):
+            rewritten = store.rewind(kept)
+            known = store.last_change()
         added = store.add_changes(project.repo.first_parent(tip, after=known.sha if known else None))
         store.set_tags(project.repo.tags())
         total = store.counts()["changes"]
         warnings = []
+        if rewritten:
+            warnings.append(
+                f"{project.config.main} was rewritten: {rewritten} changes are on its history no more; "
+                "what was measured of them is kept"
+            )
         if project.repo.is_shallow():
             warnings.append(
                 "this is a shallow clone: older history is missing; `git fetch --unshallow` brings it"

@@ -189,7 +189,13 @@ def command(
         if len(what) == 1 and what[0].endswith(".json"):
             selection = load_selection(Path(what[0]))
             names = [candidate.scenario for candidate in selection.selected]
-            base_sha, head_sha = project.revisions(base or selection.base, head or selection.head)
+            try:
+                base_sha, head_sha = project.revisions(base or selection.base, head or selection.head)
+            except UsageError as error:
+                if base or head:
+                    raise
+                mend = "it was made elsewhere, or of a work tree that has been collected: select again"
+                raise UsageError(error.what, where=output.name(what[0], 200), mend=mend) from None
             scenarios = project.scenarios(names) if names else []
             picked: Picked = "chosen"
             carried: Selection | None = selection

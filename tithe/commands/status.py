@@ -39,7 +39,7 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
         document = {
             "schema": 1,
             "id": f"status-{int(time.time())}",
-            "store": str(store.path),
+            "store": output.path_text(store.path),
             "counts": counts,
             "verdicts": dict(verdicts),
             "faulty_changes": len(faulty),
@@ -62,7 +62,7 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
                 ("outcomes", ", ".join(f"{n} {v}" for v, n in verdicts.most_common()) or "none"),
                 ("faulty changes", str(len(faulty))),
                 ("model", _model(promoted, counts["models"])),
-                ("store", str(store.path)),
+                ("store", output.path_text(store.path)),
             ]
             lines = [output.table(("what", "state"), rows, style)]
             lines += [f"next: {step}" for step in next_steps]

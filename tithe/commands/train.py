@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from tithe import options, output
 from tithe.data import paths
+from tithe.data.text import safe_line
 from tithe.wiring import Project
 
 
@@ -25,15 +27,18 @@ def command(seed: int, repo: Path, config_path: Path | None, style: str, output_
     from tithe.selector.train import train
 
     with Project(repo, config_path) as project:
+        incumbent, fault = project.incumbent()
         report = train(
             project.history,
             project.config,
             project.graph,
             paths.models_dir(project.repo.root),
-            incumbent=project.model(),
+            incumbent=incumbent,
             now=time.time(),
             seed=seed,
         )
+        if fault:
+            report = replace(report, warnings=(safe_line(fault, limit=400), *report.warnings))
         if report.version:
             store = project.store
             store.add_model(report.version, report.version, time.time(), {"why": report.why})

@@ -252,7 +252,7 @@ WRONG_FILES = {
     + '[[graph.rule]]\nfiles = ["x"]\nscenarios = ["b*"]\n': 'graph.rule 1: scenarios: "b*" matches no scenario; scenarios here: "a"',
     SCENARIO + "[grph]\n": 'tithe.toml: unknown key "grph"; did you mean "graph"?',
     "[tithe]\n[decision]\nfloor = 1\n": "tithe.toml: decision.floor: expected a number from 0 and below 1, got 1",
-    "[tithe]\n[decision]\nwanted_effect = 0.0\n": "decision.wanted_effect: expected a number above 0 and below 1, got 0.0",
+    "[tithe]\n[decision]\nwanted_effect = 0.0\n": "decision.wanted_effect: expected a number from 0.0001 and below 1, got 0.0",
     "[tithe]\n[decision]\nfloor = nan\n": "decision.floor: expected a number",
     "[tithe]\n[decision]\nfalse_alarms_per_week = inf\n": "decision: false_alarms_per_week: expected a finite number",
     "[tithe]\n[decision]\nfalse_alarms_per_week = 9e9\n": "decision: false_alarms_per_week: 9e+09 is not below decisions_per_week (5000)",
