@@ -14,7 +14,7 @@ EXIT_INCONCLUSIVE = 4
 EXIT_INTERRUPTED = 130
 
 EXIT_MEANINGS: dict[int, str] = {
-    EXIT_OK: "nothing regressed and nothing broke in what was run",
+    EXIT_OK: "no regression and no break was confirmed in what was run",
     EXIT_REGRESSED: "something regressed or broke, and a second, independent run confirmed it",
     EXIT_USAGE: "wrong usage or configuration; nothing was run",
     EXIT_INFRASTRUCTURE: "the infrastructure failed, so that something asked for cannot be said",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tithe.data import git_process
 from tithe.data.errors import UsageError
+from tithe.data.paths import own_outputs
 from tithe.data.records import Sha
 from tithe.data.text import safe_line
 
@@ -98,7 +99,8 @@ def _untracked(root: Path) -> list[bytes]:
     listed = git_process.run(
         root, "ls-files", "-z", "--others", "--exclude-standard", "--", *NOT_TITHE
     ).stdout
-    found = [raw for raw in listed.split(b"\x00") if raw and not raw.endswith(b"/")]
+    own = {os.fsencode(name) for name in own_outputs(root)}
+    found = [raw for raw in listed.split(b"\x00") if raw and not raw.endswith(b"/") and raw not in own]
     for raw in found:
         try:
             size = os.lstat(os.path.join(os.fsencode(root), raw)).st_size  # noqa: PTH118 - bytes

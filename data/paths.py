@@ -6,11 +6,15 @@ work tree ever sees it, and no user has to be asked to edit a file of theirs.
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 from tithe.data.errors import StoreError
 
 HOME = ".tithe"
+OUTPUTS = "outputs"
+"""Lists the files in the work tree that tithe wrote for its user: they are no part of a change."""
 
 
 def home(root: Path) -> Path:
@@ -47,6 +51,27 @@ def models_dir(root: Path) -> Path:
 def cache_dir(root: Path) -> Path:
     """The folder of what can be built again, made when it is not there."""
     return _made(home(root) / "cache")
+
+
+def note_output(path: Path) -> None:
+    """Remembers a file that was written into a checkout; does nothing elsewhere, or where that cannot be."""
+    root = next((folder for folder in path.parents if (folder / HOME).is_dir()), None)
+    if root is None:
+        return
+    name = path.relative_to(root).as_posix()
+    if name in own_outputs(root) or "\n" in name:
+        return
+    with suppress(OSError), (root / HOME / OUTPUTS).open("ab") as file:
+        file.write(os.fsencode(name) + b"\n")
+
+
+def own_outputs(root: Path) -> frozenset[str]:
+    """The files that `note_output` remembers, relative to the checkout."""
+    try:
+        raw = (root / HOME / OUTPUTS).read_bytes()
+    except OSError:
+        return frozenset()
+    return frozenset(os.fsdecode(line) for line in raw.splitlines())
 
 
 def _made(folder: Path) -> Path:

@@ -360,6 +360,10 @@ def _timed(
         notes = [note] if note else []
         if name in confirmed and reading is not None:
             verdict = effect_name(first.candidates[name], metric.direction)
+        elif name not in scenario.gate and reading is not None and reading.candidate:
+            # It stopped nothing and was given no fresh blocks of its own: said, and not confirmed.
+            verdict = effect_name(reading.sign, metric.direction)
+            notes.append("does not decide, and was not confirmed")
         elif reading is not None and reading.same:
             verdict = "same"
         else:

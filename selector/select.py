@@ -125,6 +125,7 @@ def select(
             (*more, *why),
         )
 
+    unpaid = sorted({scenarios[at].resource for at, why in barred.items() if why[0] == "resource"})
     selected = tuple(candidate(at, rank, "chosen") for rank, at in enumerate(chosen, 1))
     rest = []
     for rank, at in enumerate(left, len(chosen) + 1):
@@ -144,7 +145,7 @@ def select(
         used.name,
         selected,
         tuple(rest),
-        _warnings(graph, state, used.name, [float(cost[at]) for at in open_], selected),
+        _warnings(graph, state, used.name, [float(cost[at]) for at in open_], selected, unpaid),
     )
     return renamed(selection)
 
@@ -182,7 +183,12 @@ def _check_budget(budget: Mapping[str, float]) -> None:
 
 
 def _warnings(
-    graph: ScenarioGraph, state: State, name: str, costs: list[float], selected: tuple[Candidate, ...]
+    graph: ScenarioGraph,
+    state: State,
+    name: str,
+    costs: list[float],
+    selected: tuple[Candidate, ...],
+    unpaid: list[str],
 ) -> tuple[str, ...]:
     found = []
     if not state.tick:
@@ -190,7 +196,11 @@ def _warnings(
     elif name == PRIOR.name:
         found.append("no trained model serves: the ranking follows the prior")
     if costs and not selected:
-        found.append(f"the budget is below the cheapest decision, which costs {np.min(costs):.3g} s")
+        found.append(
+            f"nothing is selected: the budget is below the cheapest decision, which costs {np.min(costs):.3g} s"
+        )
+    if unpaid:
+        found.append(f"the budget gives no time on {', '.join(unpaid)}: their scenarios are left out")
     found += graph.warnings
     if len(found) > SHOWN_WARNINGS:
         found = [*found[:SHOWN_WARNINGS], f"and {len(found) - SHOWN_WARNINGS} more of the import graph"]

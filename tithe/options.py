@@ -69,7 +69,8 @@ def change_options(command: F) -> F:
         "--head", help="The revision under test. [default: the work tree, uncommitted changes included]"
     )(command)
     return click.option(
-        "--base", help="The revision to compare with. [default: where head left the main branch]"
+        "--base",
+        help="The revision to compare with. [default: where head left the main branch; on it, the parent]",
     )(command)
 
 

@@ -21,12 +21,14 @@ _WORKFLOW_COMMAND = re.compile(r"(?m)^(\s*)::")
 def emit(record: object, style: str, output: Path | None, text: Callable[[str], str]) -> None:
     """Prints `record`: JSON as it is, or what `text(style)` makes of it; and writes `output` if asked."""
     from tithe.data.codec import to_json
+    from tithe.data.paths import note_output
 
     # Printed first: whatever happens to the file, what was measured has been said.
     shown = inert_json(to_json(record, indent=2)) if style == "json" else inert(text(style))
     click.echo(shown.encode("utf-8", "backslashreplace").decode())
     if output is not None:
         write_file(output, to_json(record, indent=2) + "\n")
+        note_output(output.resolve())
 
 
 def inert(text: str) -> str:

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from tithe.cli import COMMANDS, cli
+from tithe.data import records
 from tithe.data.config import json_schema
 from tithe.data.errors import EXIT_MEANINGS
+
+DOCUMENTS = (
+    records.Selection,
+    records.Candidate,
+    records.DiffSummary,
+    records.RunReport,
+    records.CheckReport,
+    records.Verdict,
+    records.BisectReport,
+    records.Suspect,
+    records.ProbeStep,
+    records.ShrinkReport,
+)
 
 HEAD = """\
 # Reference
@@ -38,6 +54,12 @@ def render() -> str:
     lines.append("## tithe.toml")
     schema = json_schema()
     lines += list(_tables(schema))
+    lines.append("## JSON documents")
+    lines.append(
+        "What `--format json` prints and `--output` writes: `select` a Selection, `run` and `sweep` a RunReport, "
+        "`check` a CheckReport, `bisect` a BisectReport, `shrink` a ShrinkReport. Keys may be added; these stay."
+    )
+    lines += list(_documents())
     return "\n\n".join(lines) + "\n"
 
 
@@ -51,7 +73,8 @@ def _command(command: click.Command, parent: click.Context, name: str, level: st
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     if options:
         rows = [
-            f"| `{', '.join(option.opts)}` | {'required. ' if option.required else ''}{option.help} |"
+            f"| `{', '.join(option.opts)}` | {'required. ' if option.required else ''}{option.help}"
+            f"{_shown_default(option)} |"
             for option in options
         ]
         yield "| option | meaning |\n|---|---|\n" + "\n".join(rows)
@@ -62,17 +85,49 @@ def _command(command: click.Command, parent: click.Context, name: str, level: st
                 yield from _command(inner, own, sub, level + "#")
 
 
+def _shown_default(option: click.Option) -> str:
+    return f" [default: {option.default}]" if option.show_default and option.default is not None else ""
+
+
 def _tables(schema: dict[str, Any]) -> Iterator[str]:
     for name, table in sorted(schema.get("$defs", {}).items()):
         rows = [
-            f"| `{key}` | {_kind(value)} | {value.get('description', '')} |"
+            f"| `{key}` | {_kind(value)} | {_default(value.get('default'))} | {value.get('description', '')} |"
             for key, value in table.get("properties", {}).items()
         ]
         if rows:
             yield f"### {table.get('title', name)}"
             if table.get("description"):
                 yield table["description"]
-            yield "| key | value | meaning |\n|---|---|---|\n" + "\n".join(rows)
+            yield "| key | value | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows)
+
+
+def _documents() -> Iterator[str]:
+    """Every record that a document is made of: its fields, and what the code says of them."""
+    for record in DOCUMENTS:
+        tree = ast.parse(inspect.getsource(record)).body[0]
+        assert isinstance(tree, ast.ClassDef)  # noqa: S101 - records are classes
+        rows = []
+        for at, node in enumerate(tree.body):
+            if not isinstance(node, ast.AnnAssign):
+                continue
+            said = tree.body[at + 1 : at + 2]
+            told = (
+                said[0].value.value
+                if said and isinstance(said[0], ast.Expr) and isinstance(said[0].value, ast.Constant)
+                else ""
+            )
+            kind = ast.unparse(node.annotation).replace("|", "or")
+            rows.append(f"| `{ast.unparse(node.target)}` | {kind} | {' '.join(str(told).split())} |")
+        yield f"### {record.__name__}"
+        yield inspect.cleandoc(record.__doc__ or "")
+        yield "| field | type | meaning |\n|---|---|---|\n" + "\n".join(rows)
+
+
+def _default(value: object) -> str:
+    if value is None or value in ([], {}, ""):
+        return ""
+    return f"`{json.dumps(value)}`"
 
 
 def _kind(value: dict[str, Any]) -> str:

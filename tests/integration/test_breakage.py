@@ -326,3 +326,47 @@ def test_a_document_of_another_schema(fast: Project) -> None:
     done = fast.tithe("run", "s.json")
     assert done.returncode == 2
     assert "schema 99" in done.stderr
+
+
+# What a newcomer found misleading.
+
+
+def test_a_metric_that_does_not_decide_exploded_and_was_called_inconclusive(project: Project) -> None:
+    config = (project.root / "tithe.toml").read_text().replace('["ttfb", "wall"]', '["ttfb", "rss"]')
+    project.commit("Measure memory", {"tithe.toml": config})
+    project.commit("A buffer", {"pkg/__init__.py": "BUFFER = bytearray(300_000_000)\n"})
+    done = project.tithe("run", "quick", "--base", "HEAD~1", "--head", "HEAD", "--format", "json")
+    (rss,) = [v for v in json.loads(done.stdout)["verdicts"] if v["metric"] == "rss"]
+    assert (rss["verdict"], rss["confirmed"], rss["gate"]) == ("regressed", False, False)
+    assert "does not decide" in rss["note"]
+
+
+def test_what_tithe_wrote_became_part_of_the_change(fast: Project) -> None:
+    heads = set()
+    for name in ("a.json", "b.json", "sub/c.json"):
+        done = fast.tithe("select", "--budget", "1m", "--format", "json", "--output", name)
+        heads.add(json.loads(done.stdout)["head"])
+    assert heads == {fast.git("rev-parse", "HEAD")}
+    fast.write("mine.json", "{}")
+    done = fast.tithe("select", "--budget", "1m", "--format", "json")
+    assert json.loads(done.stdout)["diff"]["paths"] == ["mine.json"]
+
+
+@pytest.mark.parametrize("budget", ["1s", "gpu=5m"])
+def test_a_check_that_ran_nothing_was_green(fast: Project, budget: str) -> None:
+    words = ("check", "--budget", budget, "--base", "HEAD~1", "--head", "HEAD")
+    done = fast.tithe(*words, "--fail-on-inconclusive")
+    assert done.returncode == 4
+    assert "nothing was run" in done.stdout
+    assert "warning: nothing is selected" in done.stdout or "gives no time on cpu" in done.stdout
+    assert fast.tithe(*words).returncode == 0
+
+
+def test_status_counted_scenarios_that_are_gone(fast: Project) -> None:
+    assert run(fast).returncode == 0
+    fast.write("tithe.toml", FAST.replace('"fast"', '"other"'))
+    document = json.loads(fast.tithe("status", "--format", "json").stdout)
+    assert (document["scenarios"], document["measured_scenarios"]) == (1, 0)
+    fast.tithe("ingest", "git")
+    fast.commit("More", {"fast.py": "x = 3\n"})
+    assert "has moved on" in fast.tithe("status").stdout

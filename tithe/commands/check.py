@@ -89,8 +89,13 @@ def checked(
         selection.warnings + result.warnings,
         selection,
     )
+    left = {candidate.picked for candidate in selection.rest}
     code = exit_code(
-        result, scenarios, fail_on_inconclusive=fail_on_inconclusive, undelivered=project.undelivered
+        result,
+        scenarios,
+        fail_on_inconclusive=fail_on_inconclusive,
+        undelivered=project.undelivered,
+        unaffordable=not scenarios and bool(left & {"budget", "resource"}),
     )
     return report, code
 

@@ -81,13 +81,19 @@ def execute(
 
 
 def exit_code(
-    report: RunReport, scenarios: Sequence[Scenario], *, fail_on_inconclusive: bool, undelivered: bool = False
+    report: RunReport,
+    scenarios: Sequence[Scenario],
+    *,
+    fail_on_inconclusive: bool,
+    undelivered: bool = False,
+    unaffordable: bool = False,
 ) -> int:
     """The code that the verdicts on gate metrics ask for.
 
     What a budget left over, or what cannot run on this machine, is a warning; but where nothing at all could be
     run of what was asked for, nothing can be said. Records that could not be spooled are a failure of the
-    infrastructure, but no reason to keep a regression back.
+    infrastructure, but no reason to keep a regression back. `unaffordable`: candidates were there, and the
+    budget bought none of them.
     """
     deciding = [v for v in report.verdicts if v.gate]
     verdicts = {v.verdict for v in deciding}
@@ -95,7 +101,7 @@ def exit_code(
         return EXIT_REGRESSED
     if undelivered or "error" in verdicts or (scenarios and not deciding):
         return EXIT_INFRASTRUCTURE
-    if fail_on_inconclusive and "inconclusive" in verdicts:
+    if fail_on_inconclusive and (unaffordable or "inconclusive" in verdicts):
         return EXIT_INCONCLUSIVE
     return EXIT_OK
 
@@ -181,8 +187,9 @@ def command(
 ) -> None:
     """A/B-test scenarios: base against head, in interleaved launches on this host.
 
-    Name scenarios, or give the file that `tithe select --output` wrote. Every launch is a fresh process in a
-    git worktree of its revision; a difference is reported only after a second, independent run confirmed it.
+    Name scenarios, or give the file that `tithe select --output` wrote; without either all are run. Every
+    launch is a fresh process in a git worktree of its revision; a difference is reported only after a second,
+    independent run confirmed it.
     """
     with Project(repo, config_path, way) as project:
         budget_s = one_budget(budget)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tithe import options, output
-from tithe.data.records import FAILING
+from tithe.data.errors import TitheError
 from tithe.wiring import Project
 
 
@@ -18,18 +18,23 @@ from tithe.wiring import Project
 @options.format_options
 def command(repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
     """Show what the store knows: history, outcomes by verdict, models, machine time; and what to do next."""
+    from tithe.selector.history import labels
+
     with Project(repo, config_path) as project:
         store = project.store
         counts = store.counts()
         outcomes = store.outcomes()
         verdicts = Counter(outcome.verdict for outcome in outcomes)
-        faulty = {outcome.change for outcome in outcomes if outcome.verdict in FAILING}
+        scenarios = project.config.scenarios
+        faulty = {label.change for label in labels(project.history, scenarios) if label.failing}
         promoted = store.promoted()
         last = store.last_change()
-        measured = store.launch_seconds()
+        measured = {scenario.name for scenario in scenarios} & set(store.launch_seconds())
         next_steps = []
         if not counts["changes"]:
             next_steps.append("`tithe ingest git` reads the history of the main branch")
+        elif last is not None and last.sha != _tip(project):
+            next_steps.append(f"`tithe ingest git`: {project.config.main} has moved on")
         if not outcomes:
             next_steps.append(
                 "`tithe check --budget 5m` measures a first change; `tithe ingest spool` takes what others measured"
@@ -60,7 +65,7 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
                 ("scenarios", f"{len(project.config.scenarios)}, {len(measured)} of them measured"),
                 ("launches", f"{counts['launches']} in {counts['runs']} runs"),
                 ("outcomes", ", ".join(f"{n} {v}" for v, n in verdicts.most_common()) or "none"),
-                ("faulty changes", str(len(faulty))),
+                ("faulty changes", f"{len(faulty)}, measured against their own parents"),
                 ("model", _model(promoted, counts["models"])),
                 ("store", output.path_text(store.path)),
             ]
@@ -69,6 +74,13 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
             return "\n".join(lines)
 
         output.emit(document, style, output_path, text)
+
+
+def _tip(project: Project) -> str:
+    try:
+        return project.main_branch()
+    except TitheError:
+        return ""
 
 
 def _model(promoted: str | None, trained: int) -> str:

@@ -24,11 +24,14 @@ def alerts(report: Report) -> list[Verdict]:
 
 
 def shown(report: Report) -> list[Verdict]:
-    """Verdicts of the metrics that decide, and of the others where they moved; what asks for something first."""
+    """Verdicts of the metrics that decide, and of the others where they moved; what asks for something first.
+
+    What does not decide stands below what does.
+    """
     found = [
         v for v in report.verdicts if v.gate or v.verdict in ("regressed", "improved", "broken", "fixed")
     ]
-    return sorted(found, key=lambda v: (ORDER.index(v.verdict), v.scenario, v.metric))
+    return sorted(found, key=lambda v: (not v.gate, ORDER.index(v.verdict), v.scenario, v.metric))
 
 
 def counted(verdicts: Sequence[Verdict]) -> str:
@@ -76,7 +79,8 @@ def _why_nothing(report: Report) -> str:
 
 def verdict_word(verdict: Verdict) -> str:
     """The verdict, and whether it still waits for its confirmation."""
-    return verdict.verdict + ("" if verdict.confirmed or verdict.verdict not in FAILING else " (unconfirmed)")
+    moved = verdict.verdict in ("regressed", "improved", "broken", "fixed")
+    return verdict.verdict + ("" if verdict.confirmed or not moved else " (unconfirmed)")
 
 
 def effect(verdict: Verdict) -> str:
@@ -88,7 +92,9 @@ def note(verdict: Verdict) -> str:
     """Why, or what would have been seen."""
     if verdict.note:
         return verdict.note
-    if verdict.verdict in ("same", "inconclusive") and verdict.detectable is not None:
+    if verdict.verdict == "same" and verdict.low is not None and verdict.high is not None:
+        return f"{max(1 - verdict.low, verdict.high - 1) * 100:.1f} % or more is excluded"
+    if verdict.verdict == "inconclusive" and verdict.detectable is not None:
         return f"would have shown {verdict.detectable * 100:.1f} % or more"
     return ""
 

@@ -165,7 +165,8 @@ def test_too_noisy_to_say_is_inconclusive_and_says_what_would_be_seen() -> None:
 def test_metrics_that_do_not_gate_are_reported_and_never_decide() -> None:
     one = scenario(metrics=(WALL, RSS))
     verdicts = decided(one, replay(one, pool(one, OLD), pool(one, NEW, rss=1.5)))
-    assert [verdict.verdict for verdict in verdicts] == ["same", "inconclusive"]
+    assert [verdict.verdict for verdict in verdicts] == ["same", "regressed"]
+    assert [verdict.confirmed for verdict in verdicts] == [False, False]
     assert verdicts[1].ratio == pytest.approx(1.5, rel=0.05)
     assert verdicts[0].blocks < 6
 
