@@ -363,7 +363,7 @@ def _timed(
         elif name not in scenario.gate and reading is not None and reading.candidate:
             # It stopped nothing and was given no fresh blocks of its own: said, and not confirmed.
             verdict = effect_name(reading.sign, metric.direction)
-            notes.append("does not decide, and was not confirmed")
+            notes.append("does not decide, not confirmed")
         elif reading is not None and reading.same:
             verdict = "same"
         else:

@@ -107,7 +107,7 @@ def exit_code(
 
 
 def report_text(report: RunReport) -> str:
-    """What moved first, in one table of the metrics that decide; the others where they moved too."""
+    """What moved first, in one table of the metrics that decide; below it the others that moved."""
     shown = words.shown(report)
     rows = [
         (
@@ -122,6 +122,9 @@ def report_text(report: RunReport) -> str:
     ]
     headers = ("scenario", "metric", "verdict", "head against base (95 % interval)", "launches", "note")
     body = output.table(headers, rows, "text") + "\n\n" if rows else ""
+    aside = [f"{output.name(scenario)} {moved}" for scenario, moved in words.aside(report)]
+    if aside:
+        body += f"also moved, without deciding: {'; '.join(aside)}\n\n"
     return (
         f"{output.short(report.base)} → {output.short(report.head)}: {words.counted(shown)}; "
         f"{words.spent(report)} of machine time\n\n{body}".rstrip()

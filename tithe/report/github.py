@@ -20,7 +20,7 @@ def commands(report: Report) -> list[str]:
     found += [
         ("warning", verdict)
         for verdict in words.shown(report)
-        if verdict.gate and verdict.verdict in ("error", "inconclusive")
+        if verdict.verdict in ("error", "inconclusive")
     ]
     if len(found) <= SHOWN:
         return [_line(level, verdict, report) for level, verdict in found]

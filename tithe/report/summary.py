@@ -31,6 +31,10 @@ def summary(report: Report) -> str:
     shown = words.shown(report)
     if shown:
         head += ["", _verdicts(shown, selection)]
+    aside = words.aside(report)
+    if aside:
+        told = "; ".join(f"{code(scenario, 80)} {inline(moved)}" for scenario, moved in aside[:ROWS])
+        head += ["", f"Also moved, without deciding and without a confirmation: {told}."]
     tail = []
     if report.warnings:
         tail += ["", "**Warnings**", "", *(f"- {inline(line, 600)}" for line in report.warnings[:50])]

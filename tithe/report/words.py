@@ -24,14 +24,20 @@ def alerts(report: Report) -> list[Verdict]:
 
 
 def shown(report: Report) -> list[Verdict]:
-    """Verdicts of the metrics that decide, and of the others where they moved; what asks for something first.
+    """Verdicts of the metrics that decide; what asks for something first."""
+    found = [verdict for verdict in report.verdicts if verdict.gate]
+    return sorted(found, key=lambda v: (ORDER.index(v.verdict), v.scenario, v.metric))
 
-    What does not decide stands below what does.
-    """
-    found = [
-        v for v in report.verdicts if v.gate or v.verdict in ("regressed", "improved", "broken", "fixed")
-    ]
-    return sorted(found, key=lambda v: (not v.gate, ORDER.index(v.verdict), v.scenario, v.metric))
+
+def aside(report: Report) -> list[tuple[str, str]]:
+    """Scenario, and in words its metrics that moved without deciding: nobody confirmed those."""
+    found: dict[str, list[str]] = {}
+    for verdict in sorted(report.verdicts, key=lambda v: (v.scenario, v.metric)):
+        if not verdict.gate and verdict.verdict in ("regressed", "improved", "broken", "fixed"):
+            moved = output.percent(verdict.ratio - 1, signed=True) if verdict.ratio else verdict.verdict
+            moved = f"× {verdict.ratio:.1f}" if verdict.ratio and verdict.ratio >= 2 else moved
+            found.setdefault(verdict.scenario, []).append(f"{output.name(verdict.metric)} {moved}")
+    return [(scenario, ", ".join(words)) for scenario, words in found.items()]
 
 
 def counted(verdicts: Sequence[Verdict]) -> str:
