@@ -87,6 +87,7 @@ WHERE l.stage IN ('first', 'confirm', 'probe', 'record')
     AND (l.run_id, l.scenario_id, l.stage, l.block) NOT IN spoilt
     AND (?1 IS NULL OR l.run_id IN
         (SELECT id FROM run WHERE host_id = (SELECT id FROM word WHERE text = ?1)))
+    AND (?2 IS NULL OR l.run_id IS NOT (SELECT id FROM word WHERE text = ?2))
 """
 
 INSERT_OUTCOME = """

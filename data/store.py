@@ -315,15 +315,19 @@ class Store:
             rows = self._connection.execute(queries.SELECT_LAUNCH_SECONDS).fetchall()
         return {name: total / 1e6 / n for name, total, n in rows}
 
-    def noise(self, *, host: str | None = None) -> dict[tuple[ScenarioName, MetricName], Noise]:
+    def noise(
+        self, *, host: str | None = None, without: RunId | None = None
+    ) -> dict[tuple[ScenarioName, MetricName], Noise]:
         """The pooled scatter of the block statistic, per scenario and metric; of one host, or of all.
+
+        `without` leaves out a run, which must not be its own history.
 
         See `tithe.data.noise` for which blocks count and for the formula.
         """
         import numpy as np
 
         with self._errors():
-            cursor = self._connection.execute(queries.SELECT_NOISE_SAMPLES, (host,))
+            cursor = self._connection.execute(queries.SELECT_NOISE_SAMPLES, (host, without))
             rows = np.fromiter(
                 cursor,
                 dtype=np.dtype(

@@ -105,7 +105,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         _fail_usage(error)
     except (KeyboardInterrupt, click.Abort):
         _fail(
-            "stopped; what was finished is recorded, and the same command goes on from new launches",
+            "stopped; what was finished is recorded, and the same command goes on from there",
             EXIT_INTERRUPTED,
         )
     except BrokenPipeError:

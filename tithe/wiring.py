@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tithe.data.outbox import Outbox
     from tithe.data.store import Store
     from tithe.runner.local import LocalExecutor
+    from tithe.runner.resume import OpenRun
     from tithe.selector.features import State
     from tithe.selector.history import History
     from tithe.selector.model import Model
@@ -224,11 +225,28 @@ class Project(AbstractContextManager["Project"]):
         scenarios = sorted(self.config.scenarios, key=lambda scenario: scenario.name)
         return State(self.history, scenarios, self.snapshot.learned if self.snapshot else None)
 
-    def noise(self, host: str) -> Mapping[tuple[ScenarioName, MetricName], Noise]:
-        """Scatter of the block statistic on this host; a snapshot has that of all hosts."""
+    def noise(self, host: str, run: RunId) -> Mapping[tuple[ScenarioName, MetricName], Noise]:
+        """Scatter of the block statistic on this host before `run`; a snapshot has that of all hosts."""
         if self.way.snapshot:
             return self.snapshot.noise if self.snapshot else {}
-        return self.store.noise(host=host)
+        return self.store.noise(host=host, without=run)
+
+    def open_run(
+        self, kind: str, base: Sha, head: Sha, seed: int, scenarios: Iterable[Scenario]
+    ) -> tuple[OpenRun | None, RunId, list[Launch]]:
+        """A new run, or one of the same that was broken off, with what it has recorded.
+
+        A run whose records go to a spool is always new: they are sent on, and not kept.
+        """
+        if self.way.spool:
+            return None, new_run_id(), []
+        from tithe.runner.resume import OpenRun, key_of
+
+        key = key_of(kind, base, head, seed, self.executor.host, self.config.decision)
+        opened = OpenRun(paths.cache_dir(self.repo.root) / "runs", key, scenarios, new_run_id())
+        self._closers.append(opened.close)
+        known = list(self.store.launches(run=opened.run)) if opened.resumed else []
+        return opened, opened.run, known
 
     def _blocks(self, noise: Mapping[tuple[ScenarioName, MetricName], Noise]) -> dict[ScenarioName, float]:
         """Expected blocks of a decision with nothing there, from the noise of each scenario's first gate."""

@@ -22,7 +22,7 @@ from tithe.data.records import (
     Source,
 )
 from tithe.report import words
-from tithe.wiring import Project, Way, new_run_id
+from tithe.wiring import Project, Way
 
 Kind = Literal["run", "check", "sweep"]
 
@@ -45,9 +45,11 @@ def execute(
     What is recorded holds all that another machine needs to learn from it: the diff, the selection, the run.
     """
     from tithe.runner import engine
+    from tithe.runner.resume import ResumingExecutor
 
-    run = new_run_id()
     records, executor = project.records, project.executor
+    opened, run, known = project.open_run(kind, base, head, seed, scenarios)
+    resuming = ResumingExecutor(executor, known)
     missing = project.unavailable(scenarios)
     runnable = [scenario for scenario in scenarios if scenario.name not in missing]
     began = time.time()
@@ -62,11 +64,11 @@ def execute(
             runnable,
             base,
             head,
-            executor,
+            resuming,
             project.config.decision,
             run=run,
             seed=seed,
-            noise=project.noise(executor.host),
+            noise=project.noise(executor.host, run),
             sink=records.add_launches,
             budget_s=budget_s,
             progress=progress,
@@ -75,7 +77,11 @@ def execute(
         report, runnable, policy=project.config.decision, source=source, picked=picked, known_at=time.time()
     )
     records.add_outcomes(gates)
+    if opened is not None:
+        opened.done()
     told = project.deliver()
+    if resuming.reused:
+        told += (f"an interrupted run went on: {resuming.reused} of its launches were not made again",)
     not_run = tuple(f"{name} was not run: {why}" for name, why in missing.items())
     return replace(report, warnings=(*report.warnings, *executor.notes, *not_run, *told))
 
