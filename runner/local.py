@@ -21,7 +21,7 @@ from tithe.data.git import GitRepo
 from tithe.data.paths import cache_dir
 from tithe.data.records import BUILTIN_METRICS, ArmName, Launch, LaunchStatus, Scenario, Sha
 from tithe.data.text import safe_line
-from tithe.runner import metrics
+from tithe.runner import metrics, supervisor
 from tithe.runner.arms import Arm, ArmCache, interpreter_of, interpreter_version, last_line, newest_first
 from tithe.runner.environment import launch_environment, resolve_command
 from tithe.runner.executor import BlockSpec
@@ -52,6 +52,7 @@ class LocalExecutor:
     """
 
     def __init__(self, config: Config, repo: GitRepo) -> None:
+        supervisor.hide_from_others()
         self._config = config
         self._cache = cache_dir(config.root)
         self._arms = ArmCache(config, repo, self._cache / "arms")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -197,3 +199,23 @@ def test_a_policy_needs_the_file_at_the_base(project: Project) -> None:
     done = project.tithe("select", "--budget", "1m", "--config", str(outside), "--policy-from", "main")
     assert done.returncode == 2
     assert "leave out --policy-from" in done.stderr
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="what others may see is a matter of the system"
+)
+def test_what_tithe_knows_cannot_be_read_through_proc(project: Project) -> None:
+    """Root may read everything; for others the kernel asks whether the process is dumpable."""
+    code = (
+        "import ctypes, sys\n"
+        "from pathlib import Path\n"
+        "from tithe.wiring import Project\n"
+        "with Project(Path(sys.argv[1])) as project:\n"
+        "    project.executor\n"
+        "    print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"  # PR_GET_DUMPABLE
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(project.root)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "0"
+    assert project.tithe("run", "--base", "HEAD", "--head", "HEAD").returncode == 0
