@@ -7,6 +7,7 @@ brings more than was allowed for, and no message shows the credentials that a UR
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -24,14 +25,19 @@ ATTEMPTS = 3
 """Of every remote operation; what is refused or not there is not asked for again."""
 FIRST_PAUSE_S = 0.3
 CONNECT_S = 15.0
-TOTAL_S = 120.0
+SILENCE_S = 30.0
+"""How long a server may say nothing."""
+TOTAL_S = 300.0
 """Of one request to a remote location."""
 
 _WHOLE_PUTS = frozenset(
     {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "http", "https", "memory", "oci"}
 )
 """Protocols whose put shows the new content at once or not at all; the others get a new name, then a move."""
-_RANGED = frozenset({"http", "https"})
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>()]+")
+_STREAMED = frozenset({"http", "https"})
+_ABSENT = frozenset({404, 410})
+_FINAL = (PermissionError, NotImplementedError, TimeoutError)
 _EXTRAS = {"http": "http", "https": "http", "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 """Protocol to the extra of tithe that brings what it needs."""
 
@@ -166,9 +172,8 @@ class Remote:
         path = self._path(name)
 
         def get() -> bytes:
-            if self._protocol in _RANGED:
-                # Asked about a file, fsspec says of a server that is down that there is no such file.
-                return bytes(self._files.cat_file(path, start=0, end=limit + 1))
+            if self._protocol in _STREAMED:
+                return self._stream(path, limit)
             size = self._files.info(path).get("size")
             if size is not None and size > limit:
                 raise LocationError(f"is larger than {limit} bytes", where=self._named(name))
@@ -221,6 +226,27 @@ class Remote:
 
         self._try(gone, "removed", name)
 
+    def _stream(self, path: str, limit: int) -> bytes:
+        """Of a server that need not tell the truth about a size, or ever end.
+
+        Asked about a file first, fsspec says of a server that is down that there is no such file.
+        """
+        from fsspec.asyn import sync
+
+        async def get() -> bytes:
+            session = await self._files.set_session()
+            async with session.get(self._files.encode_url(path)) as answer:
+                if answer.status in _ABSENT:
+                    raise FileNotFoundError(path)
+                answer.raise_for_status()
+                parts, left = [], limit + 1
+                while left > 0 and (part := await answer.content.read(min(left, 1 << 20))):
+                    parts.append(part)
+                    left -= len(part)
+                return b"".join(parts)
+
+        return bytes(sync(self._files.loop, get))
+
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
@@ -237,7 +263,7 @@ class Remote:
             except FileNotFoundError:
                 raise MissingError("there is no such file", where=self._named(name)) from None
             except Exception as error:  # every backend has errors of its own
-                last = isinstance(error, (PermissionError, NotImplementedError)) or attempt == ATTEMPTS
+                last = isinstance(error, _FINAL) or "Timeout" in type(error).__name__ or attempt == ATTEMPTS
                 if last:
                     raise LocationError(
                         f"cannot be {verb}: {_said(error)}",
@@ -280,11 +306,13 @@ def _options(protocol: str) -> dict[str, Any]:
         import aiohttp
 
         return {
-            "client_kwargs": {"timeout": aiohttp.ClientTimeout(total=TOTAL_S, connect=CONNECT_S)},
+            "client_kwargs": {
+                "timeout": aiohttp.ClientTimeout(total=TOTAL_S, connect=CONNECT_S, sock_read=SILENCE_S)
+            },
             "use_listings_cache": False,
         }
     if protocol in {"s3", "s3a"}:
-        limits = {"connect_timeout": CONNECT_S, "read_timeout": TOTAL_S, "retries": {"max_attempts": 2}}
+        limits = {"connect_timeout": CONNECT_S, "read_timeout": SILENCE_S, "retries": {"max_attempts": 2}}
         return {"config_kwargs": limits, "use_listings_cache": False}
     return {}
 
@@ -297,7 +325,7 @@ def _not_installed(extra: str, where: str, said: str = "") -> LocationError:
 def _said(error: BaseException) -> str:
     """The error's first words, without what follows a URL's credentials."""
     text = safe_line(str(error)) or type(error).__name__
-    return " ".join(shown(word) if "://" in word else word for word in text.split())
+    return _URL.sub(lambda found: shown(found[0]), text)
 
 
 def _within(content: bytes, limit: int, where: str) -> bytes:

@@ -181,6 +181,11 @@ def _wrong(learned: Learned) -> str:
         array = getattr(learned, name)
         if array.dtype != _SHAPES[name][0] or array.shape != shape:
             return name
+    for name in ("moment", "failing", "measured", "pair", "authors"):
+        if not np.isfinite(getattr(learned, name)).all():
+            return name
+    if np.isnan(learned.last_failure).any():
+        return "last_failure"
     start = learned.start
     if start[0] != 0 or start[-1] != pairs or (np.diff(start) < 0).any():
         return "start"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from tithe.data.codec import CodecError, from_json, to_json
 from tithe.data.errors import ModelError, SnapshotError
 from tithe.data.noise import Noise
 from tithe.data.records import MetricName, Scenario, ScenarioName
+from tithe.data.rules import MAX_SECONDS
 from tithe.data.snapshot import MEND, Manifest, SnapshotFile, pack
 from tithe.selector import learned as arrays
 from tithe.selector.features import State
@@ -117,6 +119,10 @@ def read(file: SnapshotFile) -> Snapshot:
         scatter = from_json(file.part(NOISE), list[_Scatter])
     except CodecError as error:
         raise SnapshotError(f"is damaged: {error.what}", where=file.where, mend=MEND) from None
+    if not all(0 <= seconds <= MAX_SECONDS for seconds in costs.values()):
+        raise SnapshotError(f"is damaged: {COSTS} has a cost that is none", where=file.where, mend=MEND)
+    if not all(0 <= row.sd < math.inf and 0 < row.df < math.inf for row in scatter):
+        raise SnapshotError(f"is damaged: {NOISE} has a noise that is none", where=file.where, mend=MEND)
     model = fault = None
     if file.manifest.model != "prior":
         raw, trees = (file.part(f"{MODEL}{name}") for name in (INFO_FILE, TREES_FILE))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import socket
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
-from tests.http_store import HttpStore, http_store
+from tests.http_store import HttpStore, http_store, serving
 from tithe.data import locations
 from tithe.data.errors import LocationError, MissingError, UsageError
 from tithe.data.locations import Folder, Location, location, shown, split
@@ -126,3 +129,51 @@ def test_urls_are_shown_without_what_may_be_secret() -> None:
     assert split("s3://bucket/a/b.x") == ("s3://bucket/a", "b.x")
     assert split("b.x") == (".", "b.x")
     assert split("/b.x") == ("/", "b.x")
+
+
+class Lying(BaseHTTPRequestHandler):
+    """A server that never ends, says nothing, or sends one elsewhere for ever."""
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/endless"):
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while True:
+                    self.wfile.write(b"x" * 65536)
+        elif self.path.startswith("/silent"):
+            time.sleep(3)
+        elif self.path.startswith("/short"):
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"{")
+        else:
+            self.send_response(302)
+            self.send_header(
+                "Location", f"http://u:hunter2@127.0.0.1:{self.server.server_address[1]}{self.path}x"
+            )
+            self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("endless", "larger than 100000 bytes"),
+        ("silent", "cannot be read"),
+        ("short", "cannot be read"),
+        ("loop", "cannot be read"),
+    ],
+)
+def test_a_server_that_lies_is_bounded(path: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locations, "SILENCE_S", 0.5)
+    began = time.monotonic()
+    with serving(Lying) as url:
+        with pytest.raises(LocationError, match=said) as caught:
+            location(f"{url}/{path}").read("a", limit=100_000)
+        assert time.monotonic() - began < 30
+    assert "hunter2" not in str(caught.value)
+    assert "\n" not in str(caught.value)

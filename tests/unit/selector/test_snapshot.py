@@ -131,3 +131,32 @@ def test_equal_knowledge_is_equal_bytes(worlds) -> None:
         for scenarios in (world.config.scenarios, tuple(reversed(world.config.scenarios)))
     )
     assert first == second
+
+
+@pytest.mark.parametrize(
+    ("part", "content"),
+    [
+        (snapshot.COSTS, b'{"a": -1.0}'),
+        (snapshot.COSTS, b'{"a": 1e300}'),
+        (snapshot.COSTS, b'{"a": "x"}'),
+        (snapshot.NOISE, b'[{"scenario": "a", "metric": "m", "sd": -1.0, "df": 3.0}]'),
+        (snapshot.NOISE, b'[{"scenario": "a", "metric": "m", "sd": 1.0, "df": 0.0}]'),
+        (snapshot.NOISE, b"[1]"),
+    ],
+)
+def test_numbers_that_nothing_can_be_reckoned_with_are_refused(worlds, part: str, content: bytes) -> None:
+    file = packed(worlds(1))
+    with pytest.raises(SnapshotError, match="damaged"):
+        snapshot.read(replace(file, parts={**file.parts, part: content}))
+
+
+@pytest.mark.parametrize("name", ["failing", "measured", "pair", "authors", "moment", "last_failure"])
+def test_what_is_no_number_is_refused(worlds, name: str) -> None:
+    parts = packed(worlds(1)).parts
+    with np.load(io.BytesIO(parts[learned.ARRAYS])) as stored:
+        arrays = {key: stored[key] for key in stored.files}
+    arrays[name] = np.full_like(arrays[name], np.nan)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    with pytest.raises(SnapshotError, match=name):
+        learned.from_parts(buffer.getvalue(), parts[learned.NAMES], "x")
