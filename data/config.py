@@ -90,6 +90,8 @@ class Config:
     """Keys of the file that differ from the policy that was taken from elsewhere, and count for nothing."""
     removed: tuple[ScenarioName, ...] = ()
     """Scenarios that the file has no more, where the policy's revision has them."""
+    redefined: tuple[ScenarioName, ...] = ()
+    """Scenarios that the file says otherwise than the policy's revision does."""
 
     def scenario(self, name: str) -> Scenario:
         """The scenario called `name`.
@@ -138,12 +140,15 @@ def load(start: Path, config: Path | None = None, *, policy: PolicySource | None
     trusted = _build(trusted_data, root, path, trusted_shown)
     # Without the rules of the policy: one may name a scenario that the change has removed.
     own = _build({"tithe": trusted_data["tithe"], "scenario": data.get("scenario", [])}, root, path, shown)
-    kept = {scenario.name for scenario in own.scenarios}
+    kept = {scenario.name: scenario for scenario in own.scenarios}
     return replace(
         trusted,
         scenarios=own.scenarios,
         unused=_differing(data, trusted_data),
         removed=tuple(scenario.name for scenario in trusted.scenarios if scenario.name not in kept),
+        redefined=tuple(
+            scenario.name for scenario in trusted.scenarios if kept.get(scenario.name, scenario) != scenario
+        ),
     )
 
 

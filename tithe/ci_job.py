@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tithe.data.errors import UsageError
+from tithe.data.text import safe_line
 
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _NONE = re.compile(r"0+")
@@ -124,11 +125,14 @@ def _number(value: object) -> str:
     return text if text.isdecimal() and len(text) < 20 else ""
 
 
-def add_lines(variable: str, text: str, environment: Mapping[str, str] | None = None) -> bool:
-    """Appends to the file that the CI system names in `variable`; False where it names none."""
-    path = (os.environ if environment is None else environment).get(variable, "")
+def add_lines(variable: str, text: str) -> str:
+    """Appends to the file that the CI system names in `variable`, if it names one; why it could not, if so."""
+    path = os.environ.get(variable, "")
     if not path:
-        return False
-    with Path(path).open("a", encoding="utf-8") as file:
-        file.write(text if text.endswith("\n") else text + "\n")
-    return True
+        return ""
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text if text.endswith("\n") else text + "\n")
+    except OSError as error:
+        return f"{variable}={safe_line(path)}: cannot be written: {error.strerror}"
+    return ""

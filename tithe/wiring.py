@@ -198,6 +198,8 @@ class Project(AbstractContextManager["Project"]):
             found.append(
                 f"the change removes scenarios, which are not asked: {', '.join(self.config.removed)}"
             )
+        if self.config.redefined:
+            found.append(f"the change redefines scenarios: {', '.join(self.config.redefined)}")
         return tuple(safe_line(line, limit=600) for line in found)
 
     @cached_property

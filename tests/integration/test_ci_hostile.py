@@ -155,6 +155,30 @@ def test_scenarios_that_a_change_removes_are_named(pull: Pull, tmp_path: Path) -
     assert "quick" in run.summary
 
 
+def test_scenarios_that_a_change_redefines_are_named(pull: Pull, tmp_path: Path) -> None:
+    config = CONFIG.replace('command = "python job.py"', 'command = "python -c pass"')
+    job, event = pull.checkout({"tithe.toml": config}, fork=True)
+    run = run_action(job.root, tmp_path / "runner", inputs(tmp_path), event, skip=SKIP)
+    assert "redefines scenarios: quick" in run.steps["Check the change"].printed
+
+
+def test_files_of_the_ci_system_that_cannot_be_written_hide_no_regression(pull: Pull, tmp_path: Path) -> None:
+    job, event = pull.checkout({"pkg/work.py": WORK.format(size=2_400_000)})
+    (tmp_path / "event.json").write_text(json.dumps(event))
+    (tmp_path / "file").write_text("")
+    env = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
+        "GITHUB_OUTPUT": str(tmp_path / "file" / "x"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path),
+    }
+    done = job.tithe("ci", "check", "--budget", "60s", "--report", str(tmp_path / "file" / "r"), **env)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "regressed" in done.stdout
+    assert len(done.stderr.splitlines()) == 3
+    assert "Traceback" not in done.stderr
+
+
 def test_a_trusted_change_brings_its_own_policy(pull: Pull, tmp_path: Path) -> None:
     config = CONFIG.replace("[tithe]\n", '[tithe]\nenv = ["ALLOWED"]\n')
     seen = tmp_path / "seen"

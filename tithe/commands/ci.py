@@ -14,7 +14,14 @@ from tithe import options, output
 from tithe.ci_job import Job, add_lines, job_of
 from tithe.commands.check import check_text, checked
 from tithe.commands.select import BUDGET_HELP
-from tithe.data.errors import EXIT_REGRESSED, TitheError, UsageError
+from tithe.data.errors import (
+    EXIT_INCONCLUSIVE,
+    EXIT_INFRASTRUCTURE,
+    EXIT_OK,
+    EXIT_REGRESSED,
+    TitheError,
+    UsageError,
+)
 from tithe.wiring import Project, Way
 
 if TYPE_CHECKING:
@@ -82,14 +89,19 @@ def check(
         add_lines("GITHUB_STEP_SUMMARY", f"## ⚠️ tithe: nothing can be said\n\n{inline(str(error), 800)}\n")
         _outputs({"exit-code": str(error.exit_code), "alert": "false"})
         raise
-    faces(report, folder)
     click.echo(output.inert(check_text(report)))
+    faults = faces(report, folder)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         from tithe.report.github import commands
 
         for line in commands(report):
             click.echo(line)
-    _outputs({"exit-code": str(code), "alert": str(code == EXIT_REGRESSED).lower(), "report": str(folder)})
+    told = {"exit-code": str(code), "alert": str(code == EXIT_REGRESSED).lower(), "report": str(folder)}
+    faults += _outputs(told)
+    for fault in faults:
+        click.echo(f"tithe: {fault}", err=True)
+    if faults and code in (EXIT_OK, EXIT_INCONCLUSIVE):
+        code = EXIT_INFRASTRUCTURE
     raise click.exceptions.Exit(code)
 
 
@@ -142,32 +154,38 @@ def _base(project: Project, base: str) -> str:
         ) from error
 
 
-def faces(report: CheckReport, folder: Path) -> None:
-    """Writes every face of the result into `folder`, and the summary to where GitHub wants it."""
+def faces(report: CheckReport, folder: Path) -> list[str]:
+    """Writes every face of the result into `folder`, and the summary to where GitHub wants it; what failed."""
     from tithe.data.codec import to_json
     from tithe.report.junit import junit
     from tithe.report.summary import comment, summary
 
     told = summary(report)
     link = _job_link(os.environ)
-    for name, content in (
-        (FILE, to_json(report, indent=2) + "\n"),
-        ("summary.md", told),
-        ("comment.md", comment(report, link)),
-        ("junit.xml", junit(report)),
-    ):
-        output.write_file(folder / name, content)
-    add_lines("GITHUB_STEP_SUMMARY", told)
+    files = {
+        FILE: to_json(report, indent=2) + "\n",
+        "summary.md": told,
+        "comment.md": comment(report, link),
+        "junit.xml": junit(report),
+    }
+    faults = []
+    try:
+        for name, content in files.items():
+            output.write_file(folder / name, content)
+    except OSError as error:
+        faults.append(f"{output.name(str(folder), 300)}: cannot be written: {error.strerror}")
+    fault = add_lines("GITHUB_STEP_SUMMARY", told)
+    return [*faults, fault] if fault else faults
 
 
 def _job_link(environment: Mapping[str, str]) -> str:
     return job_of({**environment, "GITHUB_EVENT_PATH": ""}, tuple).link
 
 
-def _outputs(values: Mapping[str, str]) -> None:
-    add_lines(
-        "GITHUB_OUTPUT", "".join(f"{key}={output.name(value, 4000)}\n" for key, value in values.items())
-    )
+def _outputs(values: Mapping[str, str]) -> list[str]:
+    lines = "".join(f"{key}={output.name(value, 4000)}\n" for key, value in values.items())
+    fault = add_lines("GITHUB_OUTPUT", lines)
+    return [fault] if fault else []
 
 
 @command.command("comment")
