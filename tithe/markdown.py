@@ -14,7 +14,7 @@ from tithe.data.text import safe_line
 _PLAIN = re.compile(r"(?:[A-Za-z0-9 ,.;()%+−–…=×/'-]|:(?= ))*")
 """Characters that mean nothing in any dialect between other such characters; no address can be made of them."""
 
-_MEANT = re.compile(r"www\.|\bGH-\d|^[-+=]|^\d+[.)]")
+_MEANT = re.compile(r"www\.|\bGH-\d|^[-+=]|^\d+[.)](?: |$)")
 """Plain characters that mean something all the same: addresses, numbers of issues, lists, underlinings."""
 
 
