@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -9,7 +10,7 @@ import click
 from tithe import options, output
 from tithe.commands.run import execute, exit_code, face, report_text
 from tithe.commands.select import BUDGET_HELP, MODEL_HELP, choose, selection_text
-from tithe.data.records import CheckReport, RunReport, Sha
+from tithe.data.records import CheckReport, RunReport, Selection, Sha
 from tithe.wiring import Project, Way
 
 
@@ -49,8 +50,9 @@ def command(
             seed=seed,
             model=model,
             fail_on_inconclusive=fail_on_inconclusive,
+            tell=show_selection if style == "text" else None,
         )
-        output.emit(report, style, output_path, lambda style: face(report, style, check_text(report)))
+        output.emit(report, style, output_path, lambda style: face(report, style, result_text(report)))
         raise click.exceptions.Exit(code)
 
 
@@ -63,9 +65,12 @@ def checked(
     seed: int,
     model: str | None,
     fail_on_inconclusive: bool,
+    tell: Callable[[Selection], None] | None = None,
 ) -> tuple[CheckReport, int]:
-    """The result of a check, and the exit code that it asks for."""
+    """The result of a check, and the exit code that it asks for; `tell` hears of the selection beforehand."""
     selection = choose(project, budget=budget, base=base, head=head, seed=seed, model=model)
+    if tell is not None:
+        tell(selection)
     names = [candidate.scenario for candidate in selection.selected]
     scenarios = project.scenarios(names) if names else []
     result = execute(
@@ -100,9 +105,17 @@ def checked(
     return report, code
 
 
+def show_selection(selection: Selection) -> None:
+    """Says what is going to be run, before minutes of it: a log without a terminal has no progress line."""
+    click.echo(output.inert(selection_text(selection, "text")) + "\n")
+
+
+def result_text(report: CheckReport) -> str:
+    """The result as a table, with the warnings that the selection has not given yet."""
+    rest = report.warnings[len(report.selection.warnings) :]
+    return report_text(RunReport(report.id, report.base, report.head, report.verdicts, report.spent_s, rest))
+
+
 def check_text(report: CheckReport) -> str:
     """Selection and result as tables; each warning once."""
-    selection = report.selection
-    rest = report.warnings[len(selection.warnings) :]
-    result = RunReport(report.id, report.base, report.head, report.verdicts, report.spent_s, rest)
-    return f"{selection_text(selection, 'text')}\n\n{report_text(result)}"
+    return f"{selection_text(report.selection, 'text')}\n\n{result_text(report)}"

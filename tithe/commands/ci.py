@@ -12,7 +12,7 @@ import click
 
 from tithe import options, output
 from tithe.ci_job import Job, add_lines, job_of
-from tithe.commands.check import check_text, checked
+from tithe.commands.check import checked, result_text, show_selection
 from tithe.commands.select import BUDGET_HELP
 from tithe.data.errors import (
     EXIT_INCONCLUSIVE,
@@ -89,7 +89,7 @@ def check(
         add_lines("GITHUB_STEP_SUMMARY", f"## ⚠️ tithe: nothing can be said\n\n{inline(str(error), 800)}\n")
         _outputs({"exit-code": str(error.exit_code), "alert": "false"})
         raise
-    click.echo(output.inert(check_text(report)))
+    click.echo(output.inert(result_text(report)))
     faults = faces(report, folder)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         from tithe.report.github import commands
@@ -136,6 +136,7 @@ def _checked(
             seed=seed,
             model=None,
             fail_on_inconclusive=fail_on_inconclusive,
+            tell=show_selection,
         )
         return report, code, folder or project.home.parent / REPORT
 
