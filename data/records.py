@@ -279,6 +279,45 @@ class CheckReport:
 
 
 @dataclass(frozen=True)
+class NoiseReading:
+    """What blocks of one revision against itself say of a metric. Scatter is relative (0.02 is 2 %)."""
+
+    scenario: ScenarioName
+    metric: MetricName
+    blocks: int
+    launches: int
+    launch_sd: float | None = None
+    """Of single launches."""
+    block_sd: float | None = None
+    """Of a block's statistic, which a decision is made from."""
+    block_sd_low: float | None = None
+    block_sd_high: float | None = None
+    """Ends of its interval of 90 %."""
+    minimum_gain: float | None = None
+    """Scatter of the statistic from the lower launch of each arm, as a share of that from their mean."""
+    detectable: float | None = None
+    """Smallest relative effect that a decision of the configured length shows with 80 % power."""
+    needed: int | None = None
+    """Blocks that show the wanted effect; None where no number that is run does."""
+    findings: tuple[str, ...] = ()
+    """Why averages mean little here: drift, two kinds of launches, places that differ."""
+    word: Literal["quiet", "noisy", "odd", "unknown"] = "unknown"
+
+
+@dataclass(frozen=True)
+class NoiseReport:
+    """What `noise` prints."""
+
+    id: RunId
+    head: str
+    host: str
+    readings: tuple[NoiseReading, ...]
+    spent_s: float
+    warnings: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
 class Suspect:
     """A change with the probability that it is the one."""
 

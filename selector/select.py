@@ -198,6 +198,7 @@ def _warnings(
     if costs and not selected:
         found.append(
             f"nothing is selected: the budget is below the cheapest decision, which costs {np.min(costs):.3g} s"
+            + ("; costs are guesses, which `tithe noise` replaces" if state.guessed.any() else "")
         )
     if unpaid:
         found.append(f"the budget gives no time on {', '.join(unpaid)}: their scenarios are left out")

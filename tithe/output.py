@@ -100,6 +100,11 @@ def name(text: str, limit: int = 60) -> str:
     return safe_line(text, limit=limit)
 
 
+def plain(text: str) -> str:
+    """A message with something from outside in it, safe to show."""
+    return safe_line(text, limit=600)
+
+
 def path_text(path: Path) -> str:
     """A path of this machine as text, also one that is not UTF-8."""
     return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -22,6 +22,8 @@ DOCUMENTS = (
     records.RunReport,
     records.CheckReport,
     records.Verdict,
+    records.NoiseReport,
+    records.NoiseReading,
     records.BisectReport,
     records.Suspect,
     records.ProbeStep,
@@ -57,7 +59,8 @@ def render() -> str:
     lines.append("## JSON documents")
     lines.append(
         "What `--format json` prints and `--output` writes: `select` a Selection, `run` and `sweep` a RunReport, "
-        "`check` a CheckReport, `bisect` a BisectReport, `shrink` a ShrinkReport. Keys may be added; these stay."
+        "`check` a CheckReport, `noise` a NoiseReport, "
+        "`bisect` a BisectReport, `shrink` a ShrinkReport. Keys may be added; these stay."
     )
     lines += list(_documents())
     return "\n\n".join(lines) + "\n"

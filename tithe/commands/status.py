@@ -41,6 +41,11 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
             )
         elif promoted is None and not counts["models"]:
             next_steps.append("`tithe train` trains a model; until then the prior ranks")
+        untimed = len(scenarios) - len(measured)
+        if untimed:
+            next_steps.append(
+                f"`tithe noise` times {untimed} scenario{'' if untimed == 1 else 's'} whose cost is a guess so far"
+            )
         document = {
             "schema": 1,
             "id": f"status-{int(time.time())}",
