@@ -114,6 +114,22 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """What an arm has beside its revision, where a proposal and not a change is tested. All may be empty."""
+
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables of its launches, over the scenario's own."""
+    python: str = ""
+    """Interpreter instead of the configured one."""
+    install: tuple[str, ...] = ()
+    """What pip installs on top, in an environment of the arm's own."""
+    args: tuple[str, ...] = ()
+    """Words after the scenario's command."""
+    isolated: bool = False
+    """Whether it gets such an environment with nothing to install, since the other arm has one."""
+
+
+@dataclass(frozen=True)
 class Launch:
     """One process start: the sampling unit. A warm-up is recorded and never used."""
 
@@ -275,6 +291,26 @@ class CheckReport:
     spent_s: float
     warnings: tuple[str, ...]
     selection: Selection
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class CompareReport:
+    """What `compare` prints: a proposal against what is, over many scenarios."""
+
+    id: RunId
+    base: str
+    head: str
+    base_variant: Variant
+    head_variant: Variant
+    verdicts: tuple[Verdict, ...]
+    spent_s: float
+    mean_ratio: float | None = None
+    """Geometric mean of head over base over the deciding metrics that were measured."""
+    mean_low: float | None = None
+    mean_high: float | None = None
+    """Ends of its interval of 95 %, from how unlike the scenarios answer."""
+    warnings: tuple[str, ...] = ()
     schema: int = SCHEMA
 
 

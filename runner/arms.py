@@ -32,7 +32,7 @@ from tithe.data import git_process
 from tithe.data.config import Config
 from tithe.data.errors import ConfigError, GitError, LaunchError, SetupError, TitheError
 from tithe.data.git import GitRepo
-from tithe.data.records import Place, Sha
+from tithe.data.records import Place, Sha, Variant
 from tithe.data.text import safe_line
 from tithe.runner.environment import SETUP_ALLOWED, base_environment
 from tithe.runner.files import read_regular
@@ -104,6 +104,16 @@ def interpreter_version(interpreter: str) -> str:
     return found
 
 
+PLAIN = Variant()
+INHERIT = """\
+import pathlib, site, sys
+own = [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
+(made,) = pathlib.Path(sys.argv[1]).glob("lib/python*/site-packages")
+(made / "_inherited.pth").write_text("".join(f"import site; site.addsitedir({p!r})\\n" for p in own))
+"""
+"""Puts the packages of an interpreter behind those of a new environment."""
+
+
 class ArmCache:
     """Checkouts and environments under one folder, for one configuration.
 
@@ -124,26 +134,26 @@ class ArmCache:
             interpreter_version(self._interpreter)
         self._held: dict[Path, FileLock] = {}
         self._checked: set[Path] = set()
-        self._faults: dict[tuple[Sha, Place], str] = {}
-        self._interpreters: dict[Sha, str] = {}
+        self._faults: dict[tuple[Sha, Place, Variant], str] = {}
+        self._interpreters: dict[tuple[Sha, Variant], str] = {}
 
-    def arm(self, sha: Sha, place: Place) -> Arm:
+    def arm(self, sha: Sha, place: Place, variant: Variant = PLAIN) -> Arm:
         """The version in that place, made when it is not there.
 
         Raises:
             SetupError: checkout, environment or set-up failed; says where the log is. The same fault is told
                 again at once for the same revision and place.
         """
-        if fault := self._faults.get((sha, place)):
+        if fault := self._faults.get((sha, place, variant)):
             raise SetupError(fault)
         try:
             checkout = self._checkout(sha, place)
-            if sha not in self._interpreters:
-                self._interpreters[sha] = self._environment(sha, checkout)
+            if (sha, variant) not in self._interpreters:
+                self._interpreters[sha, variant] = self._environment(sha, checkout, variant)
         except (GitError, SetupError) as error:
-            self._faults[sha, place] = str(error)
+            self._faults[sha, place, variant] = str(error)
             raise SetupError(str(error)) from None
-        return Arm(sha, place, checkout, self._interpreters[sha])
+        return Arm(sha, place, checkout, self._interpreters[sha, variant])
 
     def missing(self, arm: Arm) -> tuple[str, ...]:
         """Files that its checkout lacks, since a partial clone could not fetch them."""
@@ -208,11 +218,12 @@ class ArmCache:
 
     # Environments
 
-    def _environment(self, sha: Sha, checkout: Path) -> str:
-        """The interpreter for a revision: of an environment of its own if there is a set-up."""
-        if not self._config.setup:
-            return self._interpreter
-        path = self._environments / self._environment_key(sha)
+    def _environment(self, sha: Sha, checkout: Path, variant: Variant) -> str:
+        """The interpreter for a revision: of an environment of its own if there is something to put into one."""
+        python = interpreter_of(variant.python) if variant.python else self._interpreter
+        if not (self._config.setup or variant.install or variant.isolated):
+            return python
+        path = self._environments / self._environment_key(sha, python, variant)
         interpreter = path / "bin" / "python"
 
         def whole(path: Path) -> bool:
@@ -220,23 +231,29 @@ class ArmCache:
 
         def make() -> None:
             shutil.rmtree(path, ignore_errors=True)
-            self._set_up(path, checkout, str(interpreter))
+            self._set_up(path, checkout, str(interpreter), python, variant)
             _write_marker(path, {"setup": self._config.setup})
 
         self._hold(path, whole, make)
         return str(interpreter)
 
-    def _environment_key(self, sha: Sha) -> str:
-        parts = [self._config.setup, self._interpreter, interpreter_version(self._interpreter)]
+    def _environment_key(self, sha: Sha, python: str, variant: Variant) -> str:
+        parts = [self._config.setup, python, interpreter_version(python), *variant.install]
         for name, blob in sorted(self._repo.files(sha).items()):
             if any(fnmatch.fnmatchcase(name, glob) for glob in self._config.setup_key):
                 parts += [name, blob]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
 
-    def _set_up(self, path: Path, checkout: Path, interpreter: str) -> None:
+    def _set_up(self, path: Path, checkout: Path, interpreter: str, python: str, variant: Variant) -> None:
         log = path.with_name(f"{path.name}.log")
         log.unlink(missing_ok=True)
-        steps = [(self._interpreter, "-m", "venv", str(path)), *setup_steps(self._config.setup)]
+        steps = [(python, "-m", "venv", str(path)), *setup_steps(self._config.setup)]
+        if not self._config.setup:
+            # No set-up says what the program needs: what the interpreter has is there, and can be replaced.
+            steps.append((python, "-c", INHERIT, str(path)))
+        if variant.install:
+            quiet = ("--quiet", "--disable-pip-version-check")
+            steps.append(("python", "-m", "pip", "install", *quiet, *variant.install))
         for step in steps:
             words = (interpreter, *step[1:]) if step[0] in ("python", "python3") else step
             why = self._work(words, checkout, self._config.setup_timeout_s, log, interpreter=interpreter)

@@ -19,10 +19,27 @@ from tithe.data.config import Config
 from tithe.data.errors import LaunchError, SetupError
 from tithe.data.git import GitRepo
 from tithe.data.paths import cache_dir
-from tithe.data.records import BUILTIN_METRICS, ArmName, Launch, LaunchStatus, Scenario, Sha
+from tithe.data.records import (
+    BUILTIN_METRICS,
+    ArmName,
+    Launch,
+    LaunchStatus,
+    Place,
+    Scenario,
+    Sha,
+    Variant,
+)
 from tithe.data.text import safe_line
 from tithe.runner import metrics, supervisor
-from tithe.runner.arms import Arm, ArmCache, interpreter_of, interpreter_version, last_line, newest_first
+from tithe.runner.arms import (
+    PLAIN,
+    Arm,
+    ArmCache,
+    interpreter_of,
+    interpreter_version,
+    last_line,
+    newest_first,
+)
 from tithe.runner.environment import launch_environment, resolve_command
 from tithe.runner.executor import BlockSpec
 from tithe.runner.files import read_regular
@@ -48,12 +65,18 @@ class LocalExecutor:
     """The executor of one host; a context manager.
 
     `notes` collects what a report should warn of: packages that were not imported from the checkout, files
-    that a partial clone lacks, output that was cut.
+    that a partial clone lacks, output that was cut. `variants` are what the arms have beside their revisions.
     """
 
-    def __init__(self, config: Config, repo: GitRepo) -> None:
+    def __init__(
+        self, config: Config, repo: GitRepo, variants: Mapping[ArmName, Variant] | None = None
+    ) -> None:
         supervisor.hide_from_others()
         self._config = config
+        self._variants = dict(variants or {})
+        for variant in self._variants.values():
+            if variant.python:
+                interpreter_version(interpreter_of(variant.python))
         self._cache = cache_dir(config.root)
         self._arms = ArmCache(config, repo, self._cache / "arms")
         self._version = interpreter_version(interpreter_of(config.python))
@@ -82,7 +105,8 @@ class LocalExecutor:
         """See `Executor`. The first revision is made in the place of a base, later ones in that of a head."""
         begun = time.monotonic()
         try:
-            self._arm(sha, "base" if self._prepared <= {sha} else "head", 0)
+            first = not self._prepared if self._variants else self._prepared <= {sha}
+            self._arm(sha, "base" if first else "head", 0)
         except SetupError as error:
             return safe_line(str(error), limit=400)
         finally:
@@ -94,7 +118,8 @@ class LocalExecutor:
         """See `Executor`."""
         begun = time.monotonic()
         arms: dict[ArmName, Arm] = {
-            name: self._arms.arm(spec.sha(name), spec.place(name)) for name in ("base", "head")
+            name: self._arms.arm(spec.sha(name), spec.place(name), self._variants.get(name, PLAIN))
+            for name in ("base", "head")
         }
         for arm in arms.values():
             self._note_missing(arm)
@@ -113,7 +138,8 @@ class LocalExecutor:
         self._scratch_lock.release(remove=self._scratch_lock.held)
 
     def _arm(self, sha: Sha, name: ArmName, block: int) -> Arm:
-        return self._arms.arm(sha, "a" if (name == "base") == (block % 2 == 0) else "b")
+        place: Place = "a" if (name == "base") == (block % 2 == 0) else "b"
+        return self._arms.arm(sha, place, self._variants.get(name, PLAIN))
 
     def record(self, spec: BlockSpec, count: int) -> tuple[Launch, ...]:
         """Untouched launches of one revision (the spec's head), outside any comparison.
@@ -144,7 +170,13 @@ class LocalExecutor:
         return FunctionCount(functions, first_batch(phases), status, note)
 
     def _start(
-        self, scenario: Scenario, arm: Arm, *, hash_seed: int, counted: bool = False
+        self,
+        scenario: Scenario,
+        arm: Arm,
+        *,
+        hash_seed: int,
+        counted: bool = False,
+        name: ArmName = "base",
     ) -> tuple[Path, LaunchResult]:
         """One launch in a folder of its own, which is left to the caller."""
         self._count += 1
@@ -157,6 +189,7 @@ class LocalExecutor:
                 cwd.mkdir()
         except OSError as error:
             raise LaunchError(f"cannot be made: {error.strerror}", where=safe_line(str(folder))) from None
+        variant = self._variants.get(name, PLAIN)
         env = launch_environment(
             scenario,
             checkout=arm.checkout,
@@ -166,10 +199,11 @@ class LocalExecutor:
             hash_seed=hash_seed,
             compile_cache=self._scratch / "compiled",
         )
+        env.update(variant.env)
         counting = {"TITHE_COVER": str(folder / "functions"), "TITHE_COVER_ROOT": str(arm.checkout)}
         result = launch(
             LaunchPlan(
-                argv=resolve_command(scenario.command, arm.interpreter),
+                argv=resolve_command((*scenario.command, *variant.args), arm.interpreter),
                 cwd=cwd,
                 env=env,
                 timeout_s=scenario.timeout_s,
@@ -185,7 +219,7 @@ class LocalExecutor:
 
     def _launch(self, spec: BlockSpec, name: ArmName, arm: Arm, position: int) -> Launch:
         scenario = spec.scenario
-        folder, result = self._start(scenario, arm, hash_seed=spec.hash_seed())
+        folder, result = self._start(scenario, arm, hash_seed=spec.hash_seed(), name=name)
         values, phases = measured(scenario, result, self._queued_s)
         status, note = judge(scenario, result, values, arm.checkout)
         record = Launch(

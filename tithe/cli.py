@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "select": ("select", "Choose the scenarios that are worth running for a change."),
     "run": ("run", "A/B-test a selection, or named scenarios, base against head."),
     "check": ("check", "Select and run within a budget: the step for CI."),
+    "compare": ("compare", "A/B-test a proposal: interpreter, package, variable."),
     "noise": ("noise", "Say how small an effect this host and these scenarios can show."),
     "sweep": ("sweep", "A/B-test every scenario between two releases."),
     "bisect": ("bisect", "Name the change that moved a metric of a scenario."),

@@ -22,6 +22,8 @@ DOCUMENTS = (
     records.RunReport,
     records.CheckReport,
     records.Verdict,
+    records.CompareReport,
+    records.Variant,
     records.NoiseReport,
     records.NoiseReading,
     records.BisectReport,
@@ -59,7 +61,7 @@ def render() -> str:
     lines.append("## JSON documents")
     lines.append(
         "What `--format json` prints and `--output` writes: `select` a Selection, `run` and `sweep` a RunReport, "
-        "`check` a CheckReport, `noise` a NoiseReport, "
+        "`check` a CheckReport, `compare` a CompareReport, `noise` a NoiseReport, "
         "`bisect` a BisectReport, `shrink` a ShrinkReport. Keys may be added; these stay."
     )
     lines += list(_documents())

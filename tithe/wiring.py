@@ -23,6 +23,7 @@ from tithe.data.config import Config
 from tithe.data.errors import GitError, LocationError, ModelError, SnapshotError, StoreError, UsageError
 from tithe.data.git import GitRepo
 from tithe.data.records import (
+    ArmName,
     Change,
     Launch,
     MetricName,
@@ -33,6 +34,7 @@ from tithe.data.records import (
     ScenarioName,
     Selection,
     Sha,
+    Variant,
 )
 from tithe.data.text import safe_line
 
@@ -201,6 +203,14 @@ class Project(AbstractContextManager["Project"]):
         if self.config.redefined:
             found.append(f"the change redefines scenarios: {', '.join(self.config.redefined)}")
         return tuple(safe_line(line, limit=600) for line in found)
+
+    def executor_of(self, variants: Mapping[ArmName, Variant]) -> LocalExecutor:
+        """Runs launches of arms that differ in more than their revisions."""
+        from tithe.runner.local import LocalExecutor
+
+        executor = LocalExecutor(self.config, self.repo, variants)
+        self._closers.append(executor.close)
+        return executor
 
     @cached_property
     def history(self) -> History:
