@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from tithe import output
-from tithe.wiring import Way
+from tithe.knowledge import Way
 
 F = TypeVar("F", bound=Callable[..., Any])
 

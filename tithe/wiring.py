@@ -9,7 +9,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -20,13 +19,12 @@ import click
 from tithe.data import config as configuration
 from tithe.data import paths
 from tithe.data.config import Config
-from tithe.data.errors import GitError, LocationError, ModelError, SnapshotError, StoreError, UsageError
+from tithe.data.errors import UsageError
 from tithe.data.git import GitRepo
 from tithe.data.records import (
     ArmName,
     Change,
     Launch,
-    MetricName,
     Outcome,
     RunId,
     RunRecord,
@@ -37,18 +35,13 @@ from tithe.data.records import (
     Variant,
 )
 from tithe.data.text import safe_line
+from tithe.knowledge import Knowledge, Way
 
 if TYPE_CHECKING:
-    from tithe.data.graph import ScenarioGraph
-    from tithe.data.noise import Noise
     from tithe.data.outbox import Outbox
     from tithe.data.store import Store
     from tithe.runner.local import LocalExecutor
     from tithe.runner.resume import OpenRun
-    from tithe.selector.features import State
-    from tithe.selector.history import History
-    from tithe.selector.model import Model
-    from tithe.selector.snapshot import Snapshot
 
 T = TypeVar("T")
 
@@ -64,22 +57,6 @@ class Records(Protocol):
     def add_outcomes(self, outcomes: Iterable[Outcome]) -> object: ...
     def add_changes(self, changes: Iterable[Change]) -> object: ...
     def add_selection(self, selection: Selection, created_at: float) -> None: ...
-
-
-@dataclass(frozen=True)
-class Way:
-    """How knowledge comes in and records go out, where there is no store to do both; empty for the store."""
-
-    snapshot: str = ""
-    """Folder or URL; the store is not read."""
-    or_prior: bool = False
-    """Go on with the prior where the snapshot cannot be used, and say so."""
-    spool: str = ""
-    """Folder or URL for bundles; the store is not written."""
-    policy_from: str = ""
-    """Revision whose tithe.toml says everything but the scenarios."""
-    deepen: bool = False
-    """Fetch as much of a shallow clone's history as is needed."""
 
 
 class Project(AbstractContextManager["Project"]):
@@ -149,61 +126,6 @@ class Project(AbstractContextManager["Project"]):
         self._closers.append(executor.close)
         return executor
 
-    @cached_property
-    def snapshot(self) -> Snapshot | None:
-        """The snapshot that stands in for the store; None where there is none."""
-        if not self.way.snapshot:
-            return None
-        from tithe.data.snapshot import fetch
-        from tithe.selector import snapshot
-
-        try:
-            found = snapshot.read(fetch(self.way.snapshot, self._snapshots()))
-            if found.foreign(self.config.scenarios):
-                raise SnapshotError(
-                    f"knows none of the scenarios of {self.config.path.name}",
-                    where=found.file.where,
-                    mend="it belongs to another project: name this one's",
-                )
-        except (LocationError, SnapshotError) as error:
-            if not self.way.or_prior:
-                raise
-            self._noted.append(f"no snapshot: {error}")
-            return None
-        if found.model_fault is not None and not self.way.or_prior:
-            raise found.model_fault
-        self._noted.extend(found.file.warnings)
-        if found.model_fault is not None:
-            self._noted.append(f"the snapshot's model cannot be used: {found.model_fault}")
-        return found
-
-    def _snapshots(self) -> Path | None:
-        """The cache of fetched snapshots; none where the disk does not allow one."""
-        try:
-            return paths.cache_dir(self.repo.root) / "snapshots"
-        except StoreError:
-            return None
-
-    @cached_property
-    def _noted(self) -> list[str]:
-        return []
-
-    def warnings(self) -> tuple[str, ...]:
-        """What is to be said of the configuration and the snapshot as far as they were used."""
-        found = list(self._noted)
-        if self.config.unused:
-            found.append(
-                f"{self.config.path.name} differs from {self.way.policy_from[:40]} in "
-                f"{', '.join(self.config.unused)}: only its scenarios count (--policy-from)"
-            )
-        if self.config.removed:
-            found.append(
-                f"the change removes scenarios, which are not asked: {', '.join(self.config.removed)}"
-            )
-        if self.config.redefined:
-            found.append(f"the change redefines scenarios: {', '.join(self.config.redefined)}")
-        return tuple(safe_line(line, limit=600) for line in found)
-
     def executor_of(self, variants: Mapping[ArmName, Variant]) -> LocalExecutor:
         """Runs launches of arms that differ in more than their revisions."""
         from tithe.runner.local import LocalExecutor
@@ -211,37 +133,6 @@ class Project(AbstractContextManager["Project"]):
         executor = LocalExecutor(self.config, self.repo, variants)
         self._closers.append(executor.close)
         return executor
-
-    @cached_property
-    def history(self) -> History:
-        """What the store knows; of a snapshot what is not in its `state`."""
-        from tithe.selector.history import History
-
-        if self.way.snapshot:
-            known = self.snapshot
-            return History(
-                launch_seconds=known.launch_seconds if known else {},
-                blocks=self._blocks(known.noise if known else {}),
-            )
-        return History(
-            changes=tuple(self.store.changes(off_history=True)),
-            outcomes=tuple(self.store.outcomes()),
-            launch_seconds=self.store.launch_seconds(),
-            blocks=self._blocks(self.store.noise()),
-        )
-
-    def state(self) -> State:
-        """What was learned, for the scenarios of the configuration in order of their names."""
-        from tithe.selector.features import State
-
-        scenarios = sorted(self.config.scenarios, key=lambda scenario: scenario.name)
-        return State(self.history, scenarios, self.snapshot.learned if self.snapshot else None)
-
-    def noise(self, host: str, run: RunId) -> Mapping[tuple[ScenarioName, MetricName], Noise]:
-        """Scatter of the block statistic on this host before `run`; a snapshot has that of all hosts."""
-        if self.way.snapshot:
-            return self.snapshot.noise if self.snapshot else {}
-        return self.store.noise(host=host, without=run)
 
     def open_run(
         self, kind: str, base: Sha, head: Sha, seed: int, scenarios: Iterable[Scenario]
@@ -260,17 +151,10 @@ class Project(AbstractContextManager["Project"]):
         known = list(self.store.launches(run=opened.run)) if opened.resumed else []
         return opened, opened.run, known
 
-    def _blocks(self, noise: Mapping[tuple[ScenarioName, MetricName], Noise]) -> dict[ScenarioName, float]:
-        """Expected blocks of a decision with nothing there, from the noise of each scenario's first gate."""
-        from tithe.selector.cost import expected_blocks
-
-        decision = self.config.decision
-        known = {
-            scenario.name: (found.sd, found.df)
-            for scenario in self.config.scenarios
-            if (found := noise.get((scenario.name, scenario.gate[0]))) is not None
-        }
-        return expected_blocks(known, decision.wanted_effect, decision.max_blocks)
+    @cached_property
+    def known(self) -> Knowledge:
+        """What is known: of the store, or of a snapshot."""
+        return Knowledge(self)
 
     @cached_property
     def records(self) -> Records:
@@ -297,52 +181,6 @@ class Project(AbstractContextManager["Project"]):
         if report.lost:
             kept = f"{paths.HOME}/{OUTBOX} could not be written either, and {report.lost} records are lost"
         return tuple(safe_line(f"not spooled: {fault}; {kept}", limit=800) for fault in report.faults)
-
-    def graph(self, change: Change) -> ScenarioGraph:
-        """Which scenario reaches which file, as the revision of `change` has it.
-
-        A diff that was tested on another machine may not be here: its base's graph stands in.
-        """
-        from tithe.data import graph
-
-        cache = paths.cache_dir(self.repo.root)
-        scans = self.snapshot.scans if self.snapshot else b""
-        try:
-            return graph.build(self.repo, change.sha, self.config, cache, scans=scans)
-        except GitError:
-            if change.index >= 0:
-                raise
-        return graph.build(self.repo, change.parent, self.config, cache, scans=scans)
-
-    def incumbent(self) -> tuple[Model | None, str]:
-        """The promoted model, and why it cannot be used if it cannot: a new one need not beat that."""
-        try:
-            return self.model(), ""
-        except ModelError as error:
-            return None, f"the promoted model cannot be used, and is compared with nothing: {error}"
-
-    def model(self, version: str | None = None) -> Model | None:
-        """The model of that version, else the promoted one; None where the prior serves or is asked for."""
-        if version == "prior":
-            return None
-        if self.way.snapshot:
-            model = self.snapshot.model if self.snapshot else None
-            if version is not None and (model is None or model.version != version):
-                had = model.version if model else "none"
-                raise UsageError(f"the snapshot has no model {version!r}", mend=f"it has {had}")
-            return model
-        version = version or self.store.promoted()
-        if version is None:
-            return None
-        known = [row.version for row in self.store.models()]
-        if version not in known:
-            raise UsageError(
-                f"there is no model {version!r}",
-                mend=f"there are {', '.join(known)}" if known else "`tithe train` trains one",
-            )
-        from tithe.selector.model import Model
-
-        return Model.load(paths.models_dir(self.repo.root) / version)
 
     def main_branch(self) -> Sha:
         """The tip of the main branch: local, or as the remote has it."""
@@ -412,19 +250,6 @@ class Project(AbstractContextManager["Project"]):
             raise UsageError(
                 "no scenario is defined", where=str(self.config.path), mend="add a [[scenario]] table"
             )
-
-    def known_at(self, head: Change) -> float:
-        """The moment that features are built for: after all that the store holds, and not before `head`.
-
-        It comes from the records and not from the clock, so that the same store and diff give the same
-        selection.
-        """
-        if self.way.snapshot:
-            return max(self.snapshot.known_at if self.snapshot else 0.0, head.time) + 1.0
-        outcomes = self.history.outcomes
-        latest = max((outcome.known_at for outcome in outcomes), default=0.0)
-        changes = self.history.changes
-        return max(latest, changes[-1].time if changes else 0.0, head.time) + 1.0
 
     def unavailable(self, scenarios: Iterable[Scenario]) -> dict[ScenarioName, str]:
         """Scenarios that this machine cannot run, with the reason."""

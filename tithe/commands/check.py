@@ -11,7 +11,8 @@ from tithe import options, output
 from tithe.commands.run import execute, exit_code, face, report_text
 from tithe.commands.select import BUDGET_HELP, MODEL_HELP, choose, selection_text
 from tithe.data.records import CheckReport, RunReport, Selection, Sha
-from tithe.wiring import Project, Way
+from tithe.knowledge import Way
+from tithe.wiring import Project
 
 
 @click.command("check", short_help="Select and run within a budget: the step for CI.")

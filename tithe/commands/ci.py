@@ -22,7 +22,8 @@ from tithe.data.errors import (
     TitheError,
     UsageError,
 )
-from tithe.wiring import Project, Way
+from tithe.knowledge import Way
+from tithe.wiring import Project
 
 if TYPE_CHECKING:
     from tithe.data.records import CheckReport

@@ -103,7 +103,7 @@ def command(
                 project.config.decision,
                 run=run,
                 seed=seed,
-                noise=project.noise(executor.host, run),
+                noise=project.known.noise(executor.host, run),
                 sink=store.add_launches,
                 budget_s=budget_s,
                 progress=progress,

@@ -21,8 +21,9 @@ from tithe.data.records import (
     Sha,
     Source,
 )
+from tithe.knowledge import Way
 from tithe.report import words
-from tithe.wiring import Project, Way
+from tithe.wiring import Project
 
 Kind = Literal["run", "check", "sweep"]
 
@@ -68,7 +69,7 @@ def execute(
             project.config.decision,
             run=run,
             seed=seed,
-            noise=project.noise(executor.host, run),
+            noise=project.known.noise(executor.host, run),
             sink=records.add_launches,
             budget_s=budget_s,
             progress=progress,
@@ -231,7 +232,7 @@ def command(
             selection=carried,
             budget_s=budget_s,
         )
-        report = replace(report, warnings=(*project.warnings(), *report.warnings))
+        report = replace(report, warnings=(*project.known.warnings(), *report.warnings))
         output.emit(report, style, output_path, lambda style: face(report, style, report_text(report)))
         code = exit_code(
             report,

@@ -11,7 +11,8 @@ import click
 from tithe import options, output
 from tithe.data.records import Candidate, Selection
 from tithe.data.units import parse_budget
-from tithe.wiring import Project, Way
+from tithe.knowledge import Way
+from tithe.wiring import Project
 
 SHOWN_REASONS = 2
 """Of each scenario in the table; the JSON has them all."""
@@ -36,21 +37,21 @@ def choose(
     change = project.repo.change(head_sha, base_sha)
     missing = project.unavailable(project.config.scenarios)
     selection = select(
-        project.history,
+        project.known.history,
         project.config,
         change,
-        project.graph(change),
-        project.model(model),
+        project.known.graph(change),
+        project.known.model(model),
         budget=seconds,
         seed=seed,
-        now=project.known_at(change),
+        now=project.known.known_at(change),
         base=base_sha,
         head=head_sha,
         tier=tier,
         unavailable=missing,
-        state=project.state(),
+        state=project.known.state(),
     )
-    selection = renamed(selection, warnings=(*project.warnings(), *selection.warnings))
+    selection = renamed(selection, warnings=(*project.known.warnings(), *selection.warnings))
     if not project.way.snapshot:
         project.store.add_selection(selection, time.time())
     return selection

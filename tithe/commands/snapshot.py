@@ -51,7 +51,7 @@ def publish(
         promoted = project.store.promoted()
         models = paths.models_dir(project.repo.root)
         content = snapshot.build(
-            project.history,
+            project.known.history,
             project.config.scenarios,
             project.store.noise(),
             models / promoted if promoted else None,

@@ -26,7 +26,7 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
         outcomes = store.outcomes()
         verdicts = Counter(outcome.verdict for outcome in outcomes)
         scenarios = project.config.scenarios
-        faulty = {label.change for label in labels(project.history, scenarios) if label.failing}
+        faulty = {label.change for label in labels(project.known.history, scenarios) if label.failing}
         promoted = store.promoted()
         last = store.last_change()
         measured = {scenario.name for scenario in scenarios} & set(store.launch_seconds())

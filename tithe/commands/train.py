@@ -27,11 +27,11 @@ def command(seed: int, repo: Path, config_path: Path | None, style: str, output_
     from tithe.selector.train import train
 
     with Project(repo, config_path) as project:
-        incumbent, fault = project.incumbent()
+        incumbent, fault = project.known.incumbent()
         report = train(
-            project.history,
+            project.known.history,
             project.config,
-            project.graph,
+            project.known.graph,
             paths.models_dir(project.repo.root),
             incumbent=incumbent,
             now=time.time(),
