@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -99,7 +100,9 @@ def launch(plan: LaunchPlan) -> LaunchResult:
     marks = folder / "marks"
     env = {**plan.env, "TITHE_MARKS": str(marks), "TITHE_METRICS": str(folder / "metrics")}
     env["TITHE_STOP"] = plan.stop
-    env["TITHE_LAUNCH"] = folder.name
+    # By this the processes of a launch are found when nothing else leads to them: no two launches of a host share it.
+    name = f"{folder.name}-{secrets.token_hex(8)}"
+    env["TITHE_LAUNCH"] = name
     if plan.probe:
         env["PYTHONPATH"] = os.pathsep.join([str(PROBE), *filter(None, [env.get("PYTHONPATH")])])
         env["TITHE_PACKAGES"] = ",".join(plan.packages)
@@ -112,12 +115,12 @@ def launch(plan: LaunchPlan) -> LaunchResult:
         "stdout": str(folder / "stdout"),
         "stderr": str(folder / "stderr"),
         "cap": plan.cap,
-        "token": f"TITHE_LAUNCH={folder.name}",
+        "token": f"TITHE_LAUNCH={name}",
     }
     begun = time.monotonic()
     started_at = time.time()
     answer = _supervise(
-        json.dumps(document).encode() + b"\n", plan.timeout_s + SLACK_S, f"TITHE_LAUNCH={folder.name}"
+        json.dumps(document).encode() + b"\n", plan.timeout_s + SLACK_S, f"TITHE_LAUNCH={name}"
     )
     seconds = time.monotonic() - begun
     if answer.error:

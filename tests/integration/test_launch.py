@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,23 @@ def test_a_double_fork_with_a_session_of_its_own_does_not_escape(
     assert result.timed_out == (sleep == "60")
     assert len((tmp_path / "pids").read_text().split()) == 2
     assert alive(tmp_path) == []
+
+
+def test_a_killed_supervisor_ends_its_own_launch_and_no_other(tmp_path: Path) -> None:
+    """Two processes of tithe number their launches alike."""
+    for name in ("one", "two"):
+        (tmp_path / name / "00000001").mkdir(parents=True)
+    env = {"PATH": os.environ["PATH"]}
+    patient = LaunchPlan(("sleep", "4"), tmp_path, env, 30.0, tmp_path / "one/00000001")
+    deadly = LaunchPlan(
+        ("sh", "-c", "sleep 60 & kill -9 $PPID; sleep 5"), tmp_path, env, 30.0, tmp_path / "two/00000001"
+    )
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(launch, patient)
+        time.sleep(1.0)
+        with pytest.raises(LaunchError, match="signal 9"):
+            launch(deadly)
+        assert waiting.result().exit_code == 0
 
 
 def test_a_time_out_kills_a_tree_that_ignores_sigterm(run: Run, tmp_path: Path) -> None:
