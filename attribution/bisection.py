@@ -35,7 +35,7 @@ from tithe.runner.verdicts import Failures, effect_name
 
 if TYPE_CHECKING:
     from tithe.data.config import DecisionPolicy
-    from tithe.data.noise import Noise
+    from tithe.data.noise import Location, Noise
 
 CONFIDENCE = 0.95
 """Posterior at which the search stops and the change is tested against its parent."""
@@ -258,7 +258,7 @@ def _search(lab: _Lab, good: Sha, commits: Sequence[Sha], prior: Mapping[Sha, fl
     step = StepPosterior(
         len(commits), reading.mean, reading.sd, sd_df=stats.prior_df(lab.noise) or reading.df, prior=weights
     )
-    for value in _statistics(first.launches, lab.metric):
+    for value in _statistics(first.launches, lab.metric, stats.location(lab.noise)):
         step.observe(-1, len(commits) - 1, value)
     answer = _Number(lab, good, commits, step, reading.sign).solve()
     return replace(answer, total=(reading.mean, reading.sd / math.sqrt(reading.n)))
@@ -389,7 +389,7 @@ class _Number(_Hunt):
         made = self.measured(index)
         if made is None:
             return
-        value = stats.block_statistic(made, self.lab.metric.name)
+        value = stats.block_statistic(made, self.lab.metric.name, stats.location(self.lab.noise))
         if value is None:
             self.skip(index, Failures.of(made, self.lab.scenario.gate).head_note or "it gave no value")
             return
@@ -397,7 +397,7 @@ class _Number(_Hunt):
         self.posterior.observe(-1, index, value)
 
     def learn(self, low: int, high: int, launches: Sequence[Launch]) -> None:
-        for value in _statistics(launches, self.lab.metric):
+        for value in _statistics(launches, self.lab.metric, stats.location(self.lab.noise)):
             self.posterior.observe(low, high, value)
 
 
@@ -479,11 +479,11 @@ def _look_beside(
         warnings.append(UNEXPLAINED)
 
 
-def _statistics(launches: Sequence[Launch], metric: Metric) -> list[float]:
+def _statistics(launches: Sequence[Launch], metric: Metric, location: Location) -> list[float]:
     blocks: dict[tuple[str, int], list[Launch]] = {}
     for launch in launches:
         blocks.setdefault((launch.stage, launch.block), []).append(launch)
-    found = (stats.block_statistic(block, metric.name) for block in blocks.values())
+    found = (stats.block_statistic(block, metric.name, location) for block in blocks.values())
     return [value for value in found if value is not None]
 
 

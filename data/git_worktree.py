@@ -7,6 +7,7 @@ everything that exists is exported and the rest is named, and the caller decides
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,8 +46,17 @@ def add(root: Path, objects: ObjectReader, sha: Sha, path: Path) -> tuple[str, .
     lacking = _lacking(root, objects, sha) if objects.promisor else []
     words = ("worktree", "add", "--quiet", "--detach", "--force")
     if not lacking:
-        git_process.run(root, *words, "--end-of-options", str(path), sha)
-        return ()
+        try:
+            git_process.run(root, *words, "--end-of-options", str(path), sha)
+        except GitError:
+            # A copy of a partial clone does not always say that it is one.
+            lacking = [] if objects.promisor or _commit_lacks(objects, sha) else _lacking(root, objects, sha)
+            if not lacking:
+                raise
+            shutil.rmtree(path, ignore_errors=True)
+            git_process.run(root, "worktree", "prune")
+        else:
+            return ()
     git_process.run(root, *words, "--no-checkout", "--end-of-options", str(path), sha)
     try:
         _export(path, sha, lacking)
@@ -68,6 +78,10 @@ def remove(root: Path, path: Path) -> None:
         raise GitError("is not a worktree of this repository", where=str(path), mend="remove it by hand")
     else:
         git_process.run(root, "worktree", "prune")
+
+
+def _commit_lacks(objects: ObjectReader, sha: Sha) -> bool:
+    return bool(objects.missing([sha]))
 
 
 def _lacking(root: Path, objects: ObjectReader, sha: Sha) -> list[TreeEntry]:

@@ -9,21 +9,45 @@ bisection measures many pairs in one run, and each has its own mean.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
+Location = Literal["mean", "lowest", "highest"]
+"""What stands for an arm in a block: the mean log of its launches, or the lowest or highest one."""
+LOCATIONS: tuple[Location, ...] = ("mean", "lowest", "highest")
+TRIM = 2.5
+"""With trimming, blocks further than that many standard deviations from the median count as that far away."""
+CHOICE_DF = 16
+"""Degrees of freedom below which a history does not say which statistic scatters least."""
+CHOICE_GAIN = 0.9
+"""What the scatter must shrink to, for another statistic than the plain mean: less may be luck."""
+
+
 @dataclass(frozen=True)
 class Noise:
-    """Standard deviation of one block's statistic (a difference of logs), and its degrees of freedom."""
+    """Standard deviation of one block's statistic (a difference of logs), and its degrees of freedom.
+
+    With it goes the statistic itself, chosen as the one that scattered least in the history: a run must not
+    choose its own. The lowest of two launches is better than their mean where launches are only ever
+    disturbed upwards; trimming is where now and then a block is far off.
+    """
 
     sd: float
     df: float
+    location: Location = "mean"
+    trimmed: bool = False
+
+    @property
+    def statistic(self) -> str:
+        """In words."""
+        return f"trimmed {self.location}" if self.trimmed else self.location
 
 
 @dataclass(frozen=True)
@@ -44,7 +68,8 @@ class SampleColumns:
 
 
 def pooled(columns: SampleColumns) -> dict[int, Noise]:
-    """The pooled noise of each series that has a comparison of two blocks or more.
+    """The pooled noise of each series that has a comparison of two blocks or more, of the statistic that
+    scatters least.
 
     A block counts when every value is positive and both arms have equally many, on one revision each;
     launches that are not ok are the caller's to leave out, with their blocks. With n_c blocks in
@@ -72,31 +97,127 @@ def pooled(columns: SampleColumns) -> dict[int, Noise]:
     whole &= base_one & head_one
     if not whole.any():
         return {}
-    statistic = (
-        np.add.reduceat(np.where(is_head, log, 0.0), starts)
-        - np.add.reduceat(np.where(is_head, 0.0, log), starts)
-    ) / np.maximum(heads, 1)
+    log, is_head = log[np.repeat(whole, sizes)], is_head[np.repeat(whole, sizes)]
+    sizes, heads = sizes[whole], heads[whole]
+    first = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    keys = [key[starts][whole] for key in (series, comparison)] + [base_sha[whole], head_sha[whole]]
+    found = {
+        location: _scatter(keys, _statistic(log, is_head, first, heads, location)) for location in LOCATIONS
+    }
+    return {key: _chosen({at: found[at][key] for at in LOCATIONS}) for key in found["mean"]}
 
-    keys = [series[starts], comparison[starts], base_sha, head_sha]
-    series, comparison, base_sha, head_sha = (key[whole] for key in keys)
-    statistic = statistic[whole]
-    order = np.lexsort((statistic, head_sha, base_sha, comparison, series))
-    statistic = statistic[order]
-    series, comparison = series[order], comparison[order]
-    starts = _starts(series, comparison, base_sha[order], head_sha[order])
+
+def choose(values: Mapping[Location, Sequence[float]]) -> Noise:
+    """The noise of blocks of one comparison, from their statistic at each location.
+
+    Raises:
+        ValueError: fewer than two blocks.
+    """
+    import numpy as np
+
+    if len(values["mean"]) < 2:
+        raise ValueError("scatter takes two blocks or more")
+    one = np.zeros(len(values["mean"]), dtype=np.int64)
+    return _chosen({at: _scatter([one] * 4, np.array(some))[0] for at, some in values.items()})
+
+
+def pulled_in(values: NDArray[np.float64], sd: float) -> NDArray[np.float64]:
+    """Block statistics (last axis), those beyond TRIM standard deviations from the median moved to there."""
+    import numpy as np
+
+    middle = np.median(values, axis=-1, keepdims=True)
+    return np.clip(values, middle - TRIM * sd, middle + TRIM * sd)
+
+
+class _Scatter(NamedTuple):
+    """Of one series at one location: plain, and with blocks that are far off pulled in."""
+
+    plain: float
+    trimmed: float
+    df: int
+
+
+def _chosen(found: Mapping[Location, _Scatter]) -> Noise:
+    df = found["mean"].df
+    best, sd = Noise(found["mean"].plain, float(df)), found["mean"].plain
+    if df < CHOICE_DF:
+        return best
+    # Simple ones first: what is chosen instead must be better by more than luck.
+    for trimmed in (False, True):
+        for location in LOCATIONS:
+            own = found[location].trimmed if trimmed else found[location].plain
+            if own < CHOICE_GAIN * sd:
+                best, sd = Noise(own, float(df), location, trimmed), own
+    return best
+
+
+def _statistic(
+    log: NDArray[np.float64],
+    is_head: NDArray[np.bool_],
+    starts: NDArray[np.int64],
+    heads: NDArray[np.int64],
+    location: Location,
+) -> NDArray[np.float64]:
+    """Head minus base of each block; `starts` are its launches' first places, `heads` their number by arm."""
+    import numpy as np
+
+    if location == "mean":
+        head = np.add.reduceat(np.where(is_head, log, 0.0), starts)
+        base = np.add.reduceat(np.where(is_head, 0.0, log), starts)
+        return np.asarray((head - base) / heads)
+    edge = np.inf if location == "lowest" else -np.inf
+    reduce = np.minimum.reduceat if location == "lowest" else np.maximum.reduceat
+    head, base = (reduce(np.where(arm, log, edge), starts) for arm in (is_head, ~is_head))
+    return np.asarray(head - base)
+
+
+def _scatter(keys: Sequence[NDArray[np.int64]], statistic: NDArray[np.float64]) -> dict[int, _Scatter]:
+    """Scatter around each comparison's own middle, pooled by series; `keys`: series, then what tells
+    comparisons apart."""
+    import numpy as np
+
+    order = np.lexsort((statistic, *reversed(keys)))
+    statistic, keys = statistic[order], [key[order] for key in keys]
+    starts = _starts(*keys)
     counts = np.diff(np.append(starts, statistic.size))
-    means = np.add.reduceat(statistic, starts) / counts
-    squares = np.add.reduceat((statistic - np.repeat(means, counts)) ** 2, starts)
+    of = keys[0][starts]
 
-    of = series[starts]
+    def around_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        means = np.add.reduceat(values, starts) / counts
+        rest: NDArray[np.float64] = values - np.repeat(means, counts)
+        return rest
+
+    rest = around_mean(statistic)
+    plain = np.add.reduceat(rest**2, starts)
+    # Sorted by their value within each comparison: the middle one or two are its median.
+    middle = (statistic[starts + (counts - 1) // 2] + statistic[starts + counts // 2]) / 2
+    middle = np.repeat(middle, counts)
+    limit = TRIM * _typical(keys[0], rest * np.repeat(np.sqrt(counts / np.maximum(counts - 1, 1)), counts))
+    trimmed = np.add.reduceat(around_mean(np.clip(statistic, middle - limit, middle + limit)) ** 2, starts)
     edges = [*_starts(of).tolist(), of.size]
-    noises: dict[int, Noise] = {}
+    result: dict[int, _Scatter] = {}
     for first, end in pairwise(edges):
         df = int((counts[first:end] - 1).sum())
         if df > 0:
-            sd = math.sqrt(math.fsum(squares[first:end].tolist()) / df)
-            noises[int(of[first])] = Noise(sd=sd, df=float(df))
-    return noises
+            result[int(of[first])] = _Scatter(
+                math.sqrt(math.fsum(plain[first:end].tolist()) / df),
+                math.sqrt(math.fsum(trimmed[first:end].tolist()) / df),
+                df,
+            )
+    return result
+
+
+def _typical(series: NDArray[np.int64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standard deviation of each residual's series, from the median size of its residuals, which outliers
+    do not move; exact for a normal distribution."""
+    import numpy as np
+
+    order = np.lexsort((np.abs(rest), series))
+    starts = _starts(series)
+    counts = np.diff(np.append(starts, rest.size))
+    size = np.abs(rest)[order]
+    median = (size[starts + (counts - 1) // 2] + size[starts + counts // 2]) / 2
+    return np.repeat(1.4826 * median, counts)
 
 
 def _starts(*keys: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -329,8 +329,9 @@ class NoiseReading:
     block_sd_low: float | None = None
     block_sd_high: float | None = None
     """Ends of its interval of 90 %."""
-    minimum_gain: float | None = None
-    """Scatter of the statistic from the lower launch of each arm, as a share of that from their mean."""
+    statistic: str = "mean"
+    """What stands for an arm in a block, as it scatters least: mean, lowest or highest launch; trimmed where
+    blocks that are far off are pulled in."""
     detectable: float | None = None
     """Smallest relative effect that a decision of the configured length shows with 80 % power."""
     needed: int | None = None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tithe.data.noise import LOCATIONS, choose
 from tithe.data.records import Launch, MetricName, NoiseReading, Scenario
 from tithe.runner import stats
 from tithe.runner.bounds import MOST, first_look
@@ -40,19 +41,22 @@ def assess(
     blocks: dict[int, list[Launch]] = {}
     for launch in launches:
         blocks.setdefault(launch.block, []).append(launch)
-    means = [stats.block_statistic(block, metric) for block in blocks.values()]
-    values = np.array([value for value in means if value is not None])
+    found = {
+        at: [v for b in blocks.values() if (v := stats.block_statistic(b, metric, at)) is not None]
+        for at in LOCATIONS
+    }
     logs = np.array(
         [math.log(v) for launch in launches if stats.usable(v := launch.values.get(metric)) and v]
     )
-    if len(values) < 2:
-        return NoiseReading(scenario.name, metric, len(values), len(launches), word="unknown")
-    sd = max(float(values.std(ddof=1)), stats.MIN_SD)
+    if len(found["mean"]) < 2:
+        return NoiseReading(scenario.name, metric, len(found["mean"]), len(launches), word="unknown")
+    noise = choose(found)
+    values = stats.settled(found[noise.location], noise)
+    sd = max(noise.sd, stats.MIN_SD)
     low, high = _sd_interval(sd, len(values) - 1)
-    lowest = np.array([value for block in blocks.values() if (value := _lowest(block, metric)) is not None])
     detectable = _detectable(sd, policy, policy.max_blocks, len(scenario.gate))
     needed = _needed(sd, policy, len(scenario.gate))
-    findings = tuple(_findings(logs, values))
+    findings = tuple(_findings(logs, np.array(found["mean"])))
     return NoiseReading(
         scenario.name,
         metric,
@@ -62,7 +66,7 @@ def assess(
         block_sd=sd,
         block_sd_low=low,
         block_sd_high=high,
-        minimum_gain=float(lowest.std(ddof=1)) / sd if len(lowest) > 1 else None,
+        statistic=noise.statistic,
         detectable=detectable,
         needed=needed,
         findings=findings,
@@ -98,16 +102,6 @@ def _sd_interval(sd: float, df: int) -> tuple[float, float]:
 
     tail = (1 - SD_LEVEL) / 2
     return sd * math.sqrt(df / float(chdtri(df, tail))), sd * math.sqrt(df / float(chdtri(df, 1 - tail)))
-
-
-def _lowest(block: Sequence[Launch], metric: MetricName) -> float | None:
-    """The statistic of a block from the lowest launch of each arm instead of their mean."""
-    found: dict[str, float] = {}
-    for launch in block:
-        value = launch.values.get(metric)
-        if launch.status == "ok" and value is not None and stats.usable(value):
-            found[launch.arm] = min(found.get(launch.arm, math.inf), math.log(value))
-    return found["head"] - found["base"] if len(found) == 2 else None
 
 
 def _findings(logs: Floats, values: Floats) -> list[str]:

@@ -244,7 +244,7 @@ def _first(
             return stage(broken=failures.sign)
         if not one_dead and failures.p <= FLAKY_FAILURE:
             return stage(broken=failures.sign, flaky=True)
-        for name, found in _values(made, scenario.metrics).items():
+        for name, found in _values(made, scenario.metrics, noise).items():
             values[name].append(found)
         for metric in scenario.metrics:
             reading = first_reading(values[metric.name], policy, noise.get(metric.name), alpha=alpha)
@@ -320,7 +320,7 @@ def _confirm(
     while pending and number < policy.max_blocks:
         made = blocks.one("confirm", number)
         number += 1
-        for name, found in _values(made, scenario.metrics).items():
+        for name, found in _values(made, scenario.metrics, noise).items():
             values[name].append(found)
         for metric in scenario.metrics:
             sign = first.candidates.get(metric.name, 1)
@@ -424,8 +424,13 @@ def _failure_name(sign: int) -> VerdictName:
     return "broken" if sign > 0 else "fixed"
 
 
-def _values(launches: Sequence[Launch], metrics: Sequence[Metric]) -> dict[MetricName, float]:
-    found = {metric.name: stats.block_statistic(launches, metric.name) for metric in metrics}
+def _values(
+    launches: Sequence[Launch], metrics: Sequence[Metric], noise: Mapping[MetricName, Noise]
+) -> dict[MetricName, float]:
+    found = {
+        metric.name: stats.block_statistic(launches, metric.name, stats.location(noise.get(metric.name)))
+        for metric in metrics
+    }
     return {name: value for name, value in found.items() if value is not None}
 
 

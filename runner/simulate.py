@@ -93,7 +93,7 @@ def decide(first: Floats, confirm: Floats, policy: DecisionPolicy, noise: Noise 
         rows = np.flatnonzero(open_)
         if not rows.size:
             break
-        block = first[rows, :n]
+        block = stats.settled(first[rows, :n], noise)
         look = stats.look(n, block.mean(1), block.var(1, ddof=1), policy, noise, alpha=alpha)
         found = look.significant & look.relevant
         same = look.same & ~found
@@ -112,7 +112,7 @@ def decide(first: Floats, confirm: Floats, policy: DecisionPolicy, noise: Noise 
         rows = np.flatnonzero(pending & (plan <= n))
         if not rows.size:
             continue
-        block = confirm[rows, :n]
+        block = stats.settled(confirm[rows, :n], noise)
         look = stats.confirm_look(
             n, block.mean(1), block.var(1, ddof=1), candidate[rows], policy, noise, alpha=alpha
         )

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tithe.data.noise import Location, Noise, pulled_in
 from tithe.runner.bounds import PRIOR_DFS, bound, first_look
 
 if TYPE_CHECKING:
     from tithe.data.config import DecisionPolicy
-    from tithe.data.noise import Noise
     from tithe.data.records import ArmName, Launch, MetricName
 
 Floats = NDArray[np.float64]
@@ -77,10 +77,12 @@ def usable(value: float | None) -> bool:
     return value is not None and math.isfinite(value) and value > 0
 
 
-def block_statistic(launches: Iterable[Launch], metric: MetricName) -> float | None:
-    """Mean log value of head minus mean log value of base in one block; None where an arm has no value.
+def block_statistic(
+    launches: Iterable[Launch], metric: MetricName, location: Location = "mean"
+) -> float | None:
+    """Log value of head minus log value of base in one block; None where an arm has no value.
 
-    Only launches that ended well count; values that have no logarithm are treated as not there.
+    An arm's value is the mean log of its launches, or the lowest or highest. Only launches that ended well count; values that have no logarithm are treated as not there.
     """
     logs: dict[ArmName, list[float]] = {"base": [], "head": []}
     for launch in launches:
@@ -89,11 +91,29 @@ def block_statistic(launches: Iterable[Launch], metric: MetricName) -> float | N
             logs[launch.arm].append(math.log(value))
     if not logs["base"] or not logs["head"]:
         return None
-    return math.fsum(logs["head"]) / len(logs["head"]) - math.fsum(logs["base"]) / len(logs["base"])
+    if location == "mean":
+        return math.fsum(logs["head"]) / len(logs["head"]) - math.fsum(logs["base"]) / len(logs["base"])
+    edge = min if location == "lowest" else max
+    return edge(logs["head"]) - edge(logs["base"])
 
 
-def moments(values: Sequence[float]) -> tuple[int, float, float]:
-    """Number, mean and unbiased variance (0 for a single value)."""
+def location(noise: Noise | None) -> Location:
+    """What stands for an arm in a block, as the history says."""
+    return noise.location if noise is not None and prior_df(noise) else "mean"
+
+
+def settled(values: ArrayLike, noise: Noise | None) -> Floats:
+    """Block statistics (last axis) as they count: those far off pulled in, where the history says so."""
+    found = np.asarray(values, dtype=np.float64)
+    if noise is None or not noise.trimmed or not prior_df(noise):
+        return found
+    return pulled_in(found, max(noise.sd, MIN_SD))
+
+
+def moments(values: Sequence[float], noise: Noise | None = None) -> tuple[int, float, float]:
+    """Number, mean and unbiased variance (0 for a single value) of block statistics as they count."""
+    if noise is not None and noise.trimmed:
+        values = settled(values, noise).tolist()
     n = len(values)
     mean = math.fsum(values) / n
     variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1) if n > 1 else 0.0

@@ -73,7 +73,7 @@ def first_reading(
     values: Sequence[float], policy: DecisionPolicy, noise: Noise | None, *, alpha: float
 ) -> Reading | None:
     """The first stage after these block statistics; None before its first look."""
-    n, mean, variance = stats.moments(values) if values else (0, 0.0, 0.0)
+    n, mean, variance = stats.moments(values, noise) if values else (0, 0.0, 0.0)
     if n < first_look(stats.prior_df(noise)):
         return None
     return _reading(n, mean, stats.look(n, mean, variance, policy, noise, alpha=alpha), 1)
@@ -84,7 +84,7 @@ def confirm_reading(
 ) -> Reading | None:
     """The confirmation of an effect of that sign after these fresh block statistics; None before its first
     look."""
-    n, mean, variance = stats.moments(values) if values else (0, 0.0, 0.0)
+    n, mean, variance = stats.moments(values, noise) if values else (0, 0.0, 0.0)
     if n < first_look(stats.prior_df(noise)):
         return None
     look = stats.confirm_look(n, mean, variance, sign, policy, noise, alpha=alpha)

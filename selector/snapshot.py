@@ -13,7 +13,7 @@ from pathlib import Path
 from tithe.data import graph
 from tithe.data.codec import CodecError, from_json, to_json
 from tithe.data.errors import ModelError, SnapshotError
-from tithe.data.noise import Noise
+from tithe.data.noise import Location, Noise
 from tithe.data.records import MetricName, Scenario, ScenarioName
 from tithe.data.rules import MAX_SECONDS
 from tithe.data.snapshot import MEND, Manifest, SnapshotFile, pack
@@ -35,6 +35,8 @@ class _Scatter:
     metric: MetricName
     sd: float
     df: float
+    location: Location = "mean"
+    trimmed: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,10 @@ def build(
     times = [outcome.known_at for outcome in history.outcomes] + [c.time for c in history.changes[-1:]]
     state = State(history, sorted(scenarios, key=lambda scenario: scenario.name))
     state.advance(max(times, default=0.0) + 1.0)
-    scatter = [_Scatter(*key, found.sd, found.df) for key, found in sorted(noise.items())]
+    scatter = [
+        _Scatter(*key, found.sd, found.df, found.location, found.trimmed)
+        for key, found in sorted(noise.items())
+    ]
     parts = {
         **arrays.to_parts(state.learned()),
         COSTS: to_json(dict(sorted(history.launch_seconds.items()))).encode(),
@@ -134,7 +139,7 @@ def read(file: SnapshotFile) -> Snapshot:
         file,
         arrays.from_parts(file.part(arrays.ARRAYS), file.part(arrays.NAMES), file.where),
         costs,
-        {(row.scenario, row.metric): Noise(row.sd, row.df) for row in scatter},
+        {(row.scenario, row.metric): Noise(row.sd, row.df, row.location, row.trimmed) for row in scatter},
         model,
         fault,
         file.parts.get(SCANS, b""),

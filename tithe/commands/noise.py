@@ -122,9 +122,7 @@ def _text(report: NoiseReport, style: str) -> str:
 def _advice(reading: NoiseReading) -> str:
     if reading.word == "unknown":
         return "too few launches gave a value"
-    if reading.word == "noisy" and reading.minimum_gain is not None and reading.minimum_gain < 0.7:
-        return f"the lower of two launches would scatter {1 - reading.minimum_gain:.0%} less"
-    return ""
+    return f"decided by the {reading.statistic} launches" if reading.statistic != "mean" else ""
 
 
 def _bare(share: float | None) -> str:
