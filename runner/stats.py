@@ -82,7 +82,8 @@ def block_statistic(
 ) -> float | None:
     """Log value of head minus log value of base in one block; None where an arm has no value.
 
-    An arm's value is the mean log of its launches, or the lowest or highest. Only launches that ended well count; values that have no logarithm are treated as not there.
+    An arm's value is the mean log of its launches, or the lowest or highest. Only launches that ended well
+    count; values that have no logarithm are treated as not there.
     """
     logs: dict[ArmName, list[float]] = {"base": [], "head": []}
     for launch in launches:

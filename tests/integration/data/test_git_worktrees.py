@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -365,6 +366,20 @@ def test_a_partial_clone_out_of_reach_gives_what_it_has(origin: Any) -> None:
     repo.remove_worktree(tree)
     repo.remove_worktree(head)
     assert not tree.exists()
+
+
+def test_a_copy_of_a_partial_clone_that_says_nothing_of_it_gives_what_it_has(origin: Any) -> None:
+    clone = partial(origin)
+    shutil.rmtree(origin.root)
+    for key in ("remote.origin.promisor", "remote.origin.partialclonefilter", "extensions.partialclone"):
+        subprocess.run(["git", "config", "--unset", key], cwd=clone, check=False)
+    repo = GitRepo.open(clone)
+    tree = clone.parent / "tree"
+
+    missing = repo.add_worktree(repo.resolve("two"), tree)
+
+    assert missing == ("new.py", "sub/.gitattributes", "sub/ä.txt")
+    assert content(tree) == {"pkg/__init__.py": "", "same.py": "same\n"}
 
 
 def test_a_checkout_with_gaps_does_not_look_edited(origin: Any) -> None:
