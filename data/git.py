@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -146,6 +146,10 @@ class GitRepo:
     def snapshot_worktree(self) -> Sha:
         """The work tree as a commit on HEAD (see `git_snapshot.snapshot`); HEAD if it is clean."""
         return git_snapshot.snapshot(self.root, self.head())
+
+    def changed(self, parent: Sha, contents: Mapping[str, bytes], message: str) -> Sha:
+        """A commit on `parent` with these files (see `git_snapshot.changed`)."""
+        return git_snapshot.changed(self.root, parent, contents, message)
 
     def deepen(self, branch: str, *revisions: str) -> Iterator[None]:
         """Fetches more of a shallow clone's history with every step, until it is whole.

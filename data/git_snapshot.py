@@ -1,4 +1,4 @@
-"""The work tree as a commit, so that an uncommitted edit can be the head of a comparison.
+"""Commits beside the user's work: of an uncommitted edit, or of an edit that is made on purpose.
 
 The commit is made beside the user's work, on a copy of the index, and no branch or tag points to it. Same
 content on the same HEAD gives the same id: author and clock are taken from neither the user nor the moment.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from tithe.data import git_process
@@ -67,13 +68,39 @@ def snapshot(root: Path, head: Sha) -> Sha:
             root, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=paths, env=env
         )
         tree = git_process.text(root, "write-tree", env=env)
-    if tree == git_process.text(root, "rev-parse", "--verify", f"{head}^{{tree}}"):
-        return head
-    clock = git_process.text(root, "log", "-1", "--format=tformat:%ct", head)
+    return _commit(root, tree, head, "The work tree, with what is not committed")
+
+
+def changed(root: Path, parent: Sha, contents: Mapping[str, bytes], message: str) -> Sha:
+    """A commit on `parent` in which these files (path to content) are as given; `parent` if they are so there.
+
+    Neither index nor work tree nor any branch is touched.
+
+    Raises:
+        GitError: objects cannot be written, or a path is none.
+    """
+    with tempfile.TemporaryDirectory(prefix="tithe-index-") as folder:
+        env = {"GIT_INDEX_FILE": str(Path(folder, "index")), **_IDENTITY}
+        git_process.run(root, "read-tree", parent, env=env)
+        entries = b""
+        for path, content in sorted(contents.items()):
+            blob = git_process.run(root, "hash-object", "-w", "--stdin", stdin=content).stdout.strip()
+            known = git_process.run(root, "ls-files", "-z", "--stage", "--", f":(top,literal){path}", env=env)
+            mode = known.stdout.split(b" ", 1)[0] or b"100644"
+            entries += b"%s %s\t%s\x00" % (mode, blob, os.fsencode(path))
+        git_process.run(root, "update-index", "--add", "-z", "--index-info", stdin=entries, env=env)
+        tree = git_process.text(root, "write-tree", env=env)
+    return _commit(root, tree, parent, message)
+
+
+def _commit(root: Path, tree: str, parent: Sha, message: str) -> Sha:
+    """The same for the same tree, parent and message; the parent where nothing differs."""
+    if tree == git_process.text(root, "rev-parse", "--verify", f"{parent}^{{tree}}"):
+        return parent
+    clock = git_process.text(root, "log", "-1", "--format=tformat:%ct", parent)
     env = {**_IDENTITY, "GIT_AUTHOR_DATE": f"@{clock} +0000", "GIT_COMMITTER_DATE": f"@{clock} +0000"}
-    message = "The work tree, with what is not committed"
     return Sha(
-        git_process.text(root, "commit-tree", "--no-gpg-sign", tree, "-p", head, "-m", message, env=env)
+        git_process.text(root, "commit-tree", "--no-gpg-sign", tree, "-p", parent, "-m", message, env=env)
     )
 
 

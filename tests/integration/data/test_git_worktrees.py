@@ -51,6 +51,31 @@ def test_a_clean_work_tree_is_head(workshop: Make) -> None:
     assert repo.snapshot_worktree() == sha
 
 
+def test_a_commit_with_other_contents_touches_nothing_else(workshop: Make) -> None:
+    shop = workshop()
+    sha = shop.commit("one", {"run.sh": "1\n", "a*b [x]": "1\n", "same": "1\n"})
+    (shop.root / "run.sh").chmod(0o755)
+    sha = shop.commit("two", {"run.sh": "2\n"})
+    shop.write("same", "edited\n")
+    repo = GitRepo.open(shop.root)
+    before, status = state(shop.root), shop.git("status", "--porcelain")
+
+    made = repo.changed(sha, {"run.sh": b"3\n", "a*b [x]": b"4\n", "sub/new": b"\xff\n"}, "planted")
+
+    assert state(shop.root) == before
+    assert shop.git("status", "--porcelain") == status
+    assert repo.changed(sha, {"run.sh": b"3\n", "a*b [x]": b"4\n", "sub/new": b"\xff\n"}, "planted") == made
+    assert repo.changed(sha, {"run.sh": b"2\n"}, "planted") == sha
+    assert shop.git("ls-tree", "-r", "--format=%(objectmode) %(path)", made).splitlines() == [
+        "100644 a*b [x]",
+        "100755 run.sh",
+        "100644 same",
+        "100644 sub/new",
+    ]
+    assert repo.content(made, "sub/new") == b"\xff\n"
+    assert repo.change(made).parent == sha
+
+
 def test_a_snapshot_has_all_that_is_there(workshop: Make) -> None:
     shop = workshop()
     sha = shop.commit(
