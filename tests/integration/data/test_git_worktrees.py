@@ -58,7 +58,8 @@ def test_a_commit_with_other_contents_touches_nothing_else(workshop: Make) -> No
     sha = shop.commit("two", {"run.sh": "2\n"})
     shop.write("same", "edited\n")
     repo = GitRepo.open(shop.root)
-    before, status = state(shop.root), shop.git("status", "--porcelain")
+    status = shop.git("status", "--porcelain")
+    before = state(shop.root)
 
     made = repo.changed(sha, {"run.sh": b"3\n", "a*b [x]": b"4\n", "sub/new": b"\xff\n"}, "planted")
 
