@@ -48,7 +48,11 @@ _SETTINGS = {
     "maintenance.auto": "false",
     "submodule.recurse": "false",
 }
-_LOCKED = re.compile(rb"(Unable to create|could not lock|cannot lock|unable to lock)[^\n]*File exists")
+_LOCKED = re.compile(
+    rb"(Unable to create|could not lock|cannot lock|unable to lock)[^\n]*File exists"
+    # Another git is in the middle of making or removing a worktree.
+    rb"|(failed to read|Invalid path)[^\n]*[/\\]worktrees[/\\]"
+)
 LOCK_PATIENCE_S = 30.0
 
 Output: TypeAlias = IO[bytes]
