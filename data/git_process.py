@@ -51,7 +51,7 @@ _SETTINGS = {
 _LOCKED = re.compile(
     rb"(Unable to create|could not lock|cannot lock|unable to lock)[^\n]*File exists"
     # Another git is in the middle of making or removing a worktree.
-    rb"|(failed to read|Invalid path)[^\n]*[/\\]worktrees[/\\]"
+    rb"|(failed to read|Invalid path|could not create directory of)[^\n]*[/\\]worktrees[/\\]"
 )
 LOCK_PATIENCE_S = 30.0
 
