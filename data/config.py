@@ -62,7 +62,11 @@ class DecisionPolicy:
     """Most blocks of the first stage, and of the confirmation."""
     false_alarms_per_week: float = 1.0
     decisions_per_week: float = 5000.0
-    """The error level of each of the two stages is √(false alarms / decisions)."""
+    """The error level of each of the two stages is √(false alarms / decisions), if `alpha` is 0."""
+    alpha: float = 0.0
+    """Error level of each stage, two-sided, where `tithe tune` chose one."""
+    noise_factor: float = 1.0
+    """k in threshold = max(floor, k × noise)."""
 
 
 @dataclass(frozen=True)
@@ -389,7 +393,8 @@ def _rules(
 
 
 def _decision(table: DecisionTable, shown: str) -> DecisionPolicy:
-    for key in ("wanted_effect", "floor", "false_alarms_per_week", "decisions_per_week"):
+    keys = ("wanted_effect", "floor", "false_alarms_per_week", "decisions_per_week", "alpha", "noise_factor")
+    for key in keys:
         if not math.isfinite(getattr(table, key)):
             _Table(shown, "decision").wrong(key, "expected a finite number")
     if table.false_alarms_per_week >= table.decisions_per_week:

@@ -150,6 +150,18 @@ class DecisionTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     decisions_per_week: Annotated[
         float, Meta(gt=0, description="Scenario and metric pairs decided in a week.")
     ] = 5000.0
+    alpha: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=0.5,
+            description="Error level of each stage, as tithe tune chose it; 0: from the two rates above.",
+        ),
+    ] = 0.0
+    noise_factor: Annotated[
+        float,
+        Meta(ge=0, le=10, description="Smallest effect reported, in standard deviations of a block."),
+    ] = 1.0
 
 
 class TitheTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -355,6 +355,74 @@ class NoiseReport:
 
 
 @dataclass(frozen=True)
+class TunePoint:
+    """One setting of a decision's error level and threshold, tried on recorded blocks."""
+
+    alpha: float
+    noise_factor: float
+    suspected: float
+    """Share of quiet decisions whose first stage finds an effect."""
+    alarms_per_week: float
+    alarms_per_week_high: float
+    """Confirmed false alarms at the stated decisions per week, and its upper bound of 95 %."""
+    caught: float | None
+    """Share of the known effects that are confirmed; None where none is on record."""
+    caught_shifted: float
+    """The same of quiet blocks, shifted by one to three times the wanted effect."""
+    launches_quiet: float
+    launches_moved: float
+    """Launches of a decision, where there is nothing and where there is one of those shifts."""
+
+
+@dataclass(frozen=True)
+class FreshDecisions:
+    """Decisions of one revision against itself, made to look for false alarms."""
+
+    decisions: int
+    suspected: int
+    alarms: int
+    alarms_per_week_high: float
+    """Upper bound (95 %, Poisson) at the stated decisions per week: wide, where few decisions were made."""
+    launches: int
+
+
+@dataclass(frozen=True)
+class Detectable:
+    """The smallest relative effect that a decision shows with 80 % power, under a setting."""
+
+    scenario: ScenarioName
+    metric: MetricName
+    blocks: int
+    """Quiet blocks that this rests on."""
+    block_sd: float
+    statistic: str
+    threshold: float
+    effect: float
+
+
+@dataclass(frozen=True)
+class TuneReport:
+    """What `tune` prints."""
+
+    id: RunId
+    host: str
+    points: tuple[TunePoint, ...]
+    allowed_per_week: float
+    decisions_per_week: float
+    chosen: TunePoint | None
+    current: TunePoint | None
+    """The setting in force, if it is among the points that were tried."""
+    detectable: tuple[Detectable, ...]
+    quiet_blocks: int
+    known_effects: int
+    planted: int
+    spent_s: float
+    fresh: FreshDecisions | None = None
+    warnings: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
 class Suspect:
     """A change with the probability that it is the one."""
 

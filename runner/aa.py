@@ -54,7 +54,7 @@ def assess(
     values = stats.settled(found[noise.location], noise)
     sd = max(noise.sd, stats.MIN_SD)
     low, high = _sd_interval(sd, len(values) - 1)
-    detectable = _detectable(sd, policy, policy.max_blocks, len(scenario.gate))
+    shown = smallest_effect(sd, policy, policy.max_blocks, len(scenario.gate))
     needed = _needed(sd, policy, len(scenario.gate))
     findings = tuple(_findings(logs, np.array(found["mean"])))
     return NoiseReading(
@@ -67,7 +67,7 @@ def assess(
         block_sd_low=low,
         block_sd_high=high,
         statistic=noise.statistic,
-        detectable=detectable,
+        detectable=shown,
         needed=needed,
         findings=findings,
         word="odd"
@@ -78,12 +78,18 @@ def assess(
     )
 
 
-def _detectable(sd: float, policy: DecisionPolicy, blocks: int, gates: int) -> float:
+def smallest_effect(sd: float, policy: DecisionPolicy, blocks: int, gates: int) -> float:
     """Relative effect that this many blocks show with 80 % power, with a history of this noise behind them."""
     d0 = stats.MAX_PRIOR_DF
     alpha = stats.stage_alpha(policy, gates)
     log = stats.detectable_log(
-        blocks, sd, d0 + blocks - 1, alpha=alpha, max_blocks=max(blocks, policy.max_blocks), d0=d0
+        blocks,
+        sd,
+        d0 + blocks - 1,
+        alpha=alpha,
+        max_blocks=max(blocks, policy.max_blocks),
+        d0=d0,
+        threshold=float(stats.threshold_log(policy, sd)),
     )
     return math.expm1(min(log, 700.0))
 
@@ -91,7 +97,7 @@ def _detectable(sd: float, policy: DecisionPolicy, blocks: int, gates: int) -> f
 def _needed(sd: float, policy: DecisionPolicy, gates: int) -> int | None:
     """Fewest blocks that show the wanted effect; None where no number of blocks that is run does."""
     for blocks in range(first_look(stats.MAX_PRIOR_DF), MOST + 1):
-        if _detectable(sd, policy, blocks, gates) <= policy.wanted_effect:
+        if smallest_effect(sd, policy, blocks, gates) <= policy.wanted_effect:
             return blocks
     return None
 

@@ -79,10 +79,12 @@ class Simulated:
         return float(np.isin(self.verdict, verdicts).mean())
 
 
-def decide(first: Floats, confirm: Floats, policy: DecisionPolicy, noise: Noise | None) -> Simulated:
-    """The whole rule on block statistics: (paths, max_blocks) for the first stage and for the
-    confirmation."""
-    paths, most = first.shape
+def first_stage(
+    blocks: Floats, policy: DecisionPolicy, noise: Noise | None
+) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.int64]]:
+    """The first stage on block statistics (paths, max_blocks): what it says of each path (as
+    `Simulated.candidate`), its blocks, and the planned blocks of a confirmation (0 where there is none)."""
+    paths, most = blocks.shape
     d0 = stats.prior_df(noise)
     alpha = stats.stage_alpha(policy)
     candidate = np.full(paths, 2, dtype=np.int8)
@@ -93,38 +95,76 @@ def decide(first: Floats, confirm: Floats, policy: DecisionPolicy, noise: Noise 
         rows = np.flatnonzero(open_)
         if not rows.size:
             break
-        block = stats.settled(first[rows, :n], noise)
-        look = stats.look(n, block.mean(1), block.var(1, ddof=1), policy, noise, alpha=alpha)
+        block = stats.settled(blocks[rows, :n], noise)
+        mean = block.mean(1)
+        look = stats.look(n, mean, block.var(1, ddof=1), policy, noise, alpha=alpha)
         found = look.significant & look.relevant
         same = look.same & ~found
-        sign = np.where(block.mean(1) > 0, 1, -1)
         done = found | same
-        candidate[rows[done]] = np.where(found, sign, 0)[done]
+        candidate[rows[done]] = np.where(found, np.where(mean > 0, 1, -1), 0)[done]
         used[rows[done]] = n
-        for row, mean, sd in zip(rows[found], block.mean(1)[found], look.sd[found], strict=True):
-            plan[row] = stats.planned(abs(mean), sd, policy, noise, alpha=alpha)
+        for row, size, sd in zip(rows[found], np.abs(mean[found]), look.sd[found], strict=True):
+            plan[row] = stats.planned(size, sd, policy, noise, alpha=alpha)
         open_[rows[done]] = False
-    verdict = candidate.copy()
+    return candidate, used, plan
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """What became of confirmations; arrays have one entry for each."""
+
+    verdict: NDArray[np.int8]
+    """The sign that was to be confirmed, 0 same, 2 inconclusive."""
+    blocks: NDArray[np.int64]
+    mean: Floats
+    half: Floats
+
+
+def confirm(
+    blocks: Floats,
+    sign: NDArray[np.int8],
+    plan: NDArray[np.int64],
+    policy: DecisionPolicy,
+    noise: Noise | None,
+) -> Confirmed:
+    """The confirmation of effects of these signs on fresh block statistics (paths, max_blocks)."""
+    paths, most = blocks.shape
+    alpha = stats.stage_alpha(policy)
+    verdict = np.full(paths, 2, dtype=np.int8)
+    used = np.full(paths, most, dtype=np.int64)
     mean, half = np.full(paths, np.nan), np.full(paths, np.nan)
-    pending = np.abs(candidate) == 1
-    verdict[pending] = 2
+    pending = np.ones(paths, dtype=bool)
     for n in range(2, most + 1):
         rows = np.flatnonzero(pending & (plan <= n))
         if not rows.size:
             continue
-        block = stats.settled(confirm[rows, :n], noise)
+        block = stats.settled(blocks[rows, :n], noise)
         look = stats.confirm_look(
-            n, block.mean(1), block.var(1, ddof=1), candidate[rows], policy, noise, alpha=alpha
+            n, block.mean(1), block.var(1, ddof=1), sign[rows], policy, noise, alpha=alpha
         )
         found = look.significant & look.relevant
         same = look.same & ~found
         done = found | same | (n == most)
-        verdict[rows[found]] = candidate[rows[found]]
+        verdict[rows[found]] = sign[rows[found]]
         verdict[rows[same]] = 0
-        used[rows[done]] += n
+        used[rows[done]] = n
         mean[rows[done]] = block.mean(1)[done]
         half[rows[done]] = look.half[done]
         pending[rows[done]] = False
+    return Confirmed(verdict, used, mean, half)
+
+
+def decide(first: Floats, confirmation: Floats, policy: DecisionPolicy, noise: Noise | None) -> Simulated:
+    """The whole rule on block statistics: (paths, max_blocks) for the first stage and for the
+    confirmation."""
+    candidate, used, plan = first_stage(first, policy, noise)
+    verdict = candidate.copy()
+    mean, half = np.full(len(first), np.nan), np.full(len(first), np.nan)
+    rows = np.flatnonzero(np.abs(candidate) == 1)
+    if rows.size:
+        found = confirm(confirmation[rows], candidate[rows], plan[rows], policy, noise)
+        verdict[rows], mean[rows], half[rows] = found.verdict, found.mean, found.half
+        used[rows] += found.blocks
     return Simulated(verdict, candidate, used, mean, half)
 
 

@@ -135,6 +135,7 @@ def timed_verdict(
             confirmed=confirmed,
             note=note,
         )
+    threshold = float(stats.threshold_log(policy, stats.noise_sd(reading.sd, noise)))
     detectable = None
     if verdict not in ("regressed", "improved"):
         detectable = _relative(
@@ -145,6 +146,7 @@ def timed_verdict(
                 alpha=alpha,
                 max_blocks=policy.max_blocks,
                 d0=stats.prior_df(noise),
+                threshold=threshold,
             )
         )
     ratio, low, high = reading.ratios
@@ -160,7 +162,7 @@ def timed_verdict(
         blocks=blocks,
         launches=launches,
         confirmed=confirmed,
-        threshold=_relative(float(stats.threshold_log(policy, stats.noise_sd(reading.sd, noise)))),
+        threshold=_relative(threshold),
         detectable=detectable,
         note=note,
     )

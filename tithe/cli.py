@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check", "Select and run within a budget: the step for CI."),
     "compare": ("compare", "A/B-test a proposal: interpreter, package, variable."),
     "noise": ("noise", "Say how small an effect this host and these scenarios can show."),
+    "tune": ("tune", "Choose error level and threshold on the ROC of what is recorded."),
     "sweep": ("sweep", "A/B-test every scenario between two releases."),
     "bisect": ("bisect", "Name the change that moved a metric of a scenario."),
     "shrink": ("shrink", "Find a cheaper way to run a scenario that executes the same code."),

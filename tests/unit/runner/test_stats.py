@@ -101,12 +101,12 @@ def test_stage_level_is_the_root_of_alarms_over_decisions_and_split_over_gates()
 def test_threshold_is_the_floor_or_the_noise() -> None:
     policy = DecisionPolicy(floor=0.02)
     assert float(stats.threshold_log(policy, 0.001)) == pytest.approx(math.log(1.02))
-    assert float(stats.threshold_log(policy, 0.05)) == pytest.approx(stats.NOISE_FACTOR * 0.05)
+    assert float(stats.threshold_log(policy, 0.05)) == pytest.approx(policy.noise_factor * 0.05)
 
 
 def test_detectable_effect_shrinks_with_blocks_and_grows_with_noise() -> None:
     def seen(n: int, sd: float) -> float:
-        return stats.detectable_log(n, sd, 8 + n - 1, alpha=0.01, max_blocks=12, d0=8)
+        return stats.detectable_log(n, sd, 8 + n - 1, alpha=0.01, max_blocks=12, d0=8, threshold=0.0)
 
     assert seen(12, 0.02) < seen(6, 0.02) < seen(2, 0.02) < seen(2, 0.04)
 
