@@ -24,9 +24,9 @@ from tithe.data.config_fault import did_you_mean, explain, one_of, show
 from tithe.data.config_file import ConfigFile, DecisionTable, MetricTable, ScenarioTable
 from tithe.data.errors import ConfigError, UsageError
 from tithe.data.layout import default_pythonpath, find_packages
-from tithe.data.records import BUILTIN_METRICS, Metric, MetricName, Scenario, ScenarioName
+from tithe.data.records import BUILTIN_METRICS, Metric, MetricName, Results, Scenario, ScenarioName
 from tithe.data.text import safe_line
-from tithe.data.units import parse_duration
+from tithe.data.units import parse_duration, parse_size
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -34,6 +34,8 @@ else:
     import tomli as tomllib
 
 FILE_NAME = "tithe.toml"
+RESULTS_WORD = "{results}"
+"""In a command: the path of a file of the launch's own, for its benchmark tool to write to."""
 OWN_VARIABLES = frozenset({"PYTHONPATH", "PYTHONHASHSEED"})
 """Variables that tithe sets on every launch, beside those that begin with TITHE_."""
 
@@ -65,7 +67,7 @@ class DecisionPolicy:
     """The error level of each of the two stages is √(false alarms / decisions), if `alpha` is 0."""
     alpha: float = 0.0
     """Error level of each stage, two-sided, where `tithe tune` chose one."""
-    noise_factor: float = 1.0
+    noise_factor: float = 0.5
     """k in threshold = max(floor, k × noise)."""
 
 
@@ -352,7 +354,23 @@ def _scenario(table: ScenarioTable, here: _Table) -> Scenario:
         files=tuple(table.files),
         warmup=table.warmup,
         fresh_cwd=table.fresh_cwd,
+        memory=parse_size(table.memory),
+        cores=table.cores,
+        results=_results(table, here),
     )
+
+
+def _results(table: ScenarioTable, here: _Table) -> Results | None:
+    given = table.results
+    if given is msgspec.UNSET:
+        return None
+    named = RESULTS_WORD in (table.command if isinstance(table.command, str) else " ".join(table.command))
+    if given.file:
+        here.inside("results", given.file)
+    if named == bool(given.file):
+        mend = f"give either file, or {RESULTS_WORD} in the command where it takes the path"
+        here.wrong("results", "which file is read is given twice" if named else "no file is given", mend)
+    return Results(given.format, given.file)
 
 
 def _metric(given: str | MetricTable, here: _Table) -> Metric:

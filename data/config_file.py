@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
+from tithe.data.formats import Format
 from tithe.data.units import DURATION_EXAMPLES, DURATION_PATTERN, RESOURCE_PATTERN
 
 SCENARIO_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_./:=+,@\[\]-]*$"
@@ -18,6 +19,7 @@ METRIC_PATTERN = r"^[A-Za-z_][A-Za-z0-9_./-]*$"
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 MODULE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 DEFAULT_SETUP_KEY = ("pyproject.toml", "setup.py", "setup.cfg", "requirements*.txt")
+SIZE_PATTERN = r"^(0|[0-9]+(\.[0-9]+)?\s*(MB|MiB|GB|GiB))$"
 UNIT_PATTERN = r"^[^\s\x00-\x1f\x7f]*$"
 LINE_PATTERN = r"^[^\x00-\x1f\x7f]*$"
 
@@ -28,6 +30,7 @@ EXPECTED: dict[str, str] = {
     METRIC_PATTERN: "the name of a metric: letters, digits and any of _ . / -, with a letter or _ first",
     VARIABLE_PATTERN: "the name of an environment variable, such as OMP_NUM_THREADS",
     MODULE_PATTERN: 'the name of a module, such as "torch" or "mypackage.train"',
+    SIZE_PATTERN: 'an amount of memory such as "500MB" or "2GiB"',
     UNIT_PATTERN: 'a unit without white space, such as "s" or "tokens/s"',
     LINE_PATTERN: "one line of text",
 }
@@ -55,6 +58,16 @@ class MetricTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     direction: Literal["smaller", "larger"] | UnsetType = UNSET
 
 
+class ResultsTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What a benchmark tool writes."""
+
+    format: Annotated[Format, Meta(description="The tool.")]
+    file: Annotated[
+        str,
+        Meta(description="Relative to where it starts; not given: the command has {results} for the path."),
+    ] = ""
+
+
 class ScenarioTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A command that is measured."""
 
@@ -67,7 +80,8 @@ class ScenarioTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     metrics: Annotated[
         list[MetricId | MetricTable],
         Meta(
-            min_length=1, description="ttfb, wall, cpu, rss, or tables for what the command reports itself."
+            min_length=1,
+            description="ttfb, wall, cpu, rss, instructions, or tables for what the command reports itself.",
         ),
     ] = field(default_factory=lambda: ["ttfb"])
     gate: (
@@ -109,6 +123,24 @@ class ScenarioTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     fresh_cwd: Annotated[
         bool, Meta(description="Start in an empty folder of its own instead of the checkout.")
     ] = False
+    memory: Annotated[
+        str,
+        Meta(
+            pattern=SIZE_PATTERN,
+            description="A launch whose processes take more together is ended; 0 for no limit.",
+        ),
+    ] = "0"
+    cores: Annotated[
+        int,
+        Meta(ge=0, le=4096, description="Keep launches to that many processors, if there are more; 0: all."),
+    ] = 0
+    results: (
+        Annotated[
+            ResultsTable,
+            Meta(description="The file that a benchmark tool writes, for its numbers by name."),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class RuleTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -161,7 +193,7 @@ class DecisionTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     noise_factor: Annotated[
         float,
         Meta(ge=0, le=10, description="Smallest effect reported, in standard deviations of a block."),
-    ] = 1.0
+    ] = 0.5
 
 
 class TitheTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

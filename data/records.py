@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NewType
 
+from tithe.data.formats import Format
+
 SCHEMA = 1
 """The version that every JSON document carries as `schema`."""
 
@@ -51,7 +53,19 @@ BUILTIN_METRICS: dict[str, Metric] = {
     "wall": Metric(MetricName("wall"), "s"),
     "cpu": Metric(MetricName("cpu"), "s"),
     "rss": Metric(MetricName("rss"), "bytes"),
+    "instructions": Metric(MetricName("instructions"), ""),
 }
+
+
+@dataclass(frozen=True)
+class Results:
+    """A file that the scenario's own benchmark tool writes.
+
+    `file` is relative to where the launch starts; empty where the command takes its path as `{results}`.
+    """
+
+    format: Format
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,12 @@ class Scenario:
     """Launches of each arm that are thrown away (and recorded) before the first block."""
     fresh_cwd: bool = False
     """Start in an empty folder of its own instead of the checkout."""
+    memory: int = 0
+    """Resident bytes of all its processes together, beyond which a launch is ended; 0 for no limit."""
+    cores: int = 0
+    """Processors that it is kept to, where there are more; 0 for all."""
+    results: Results | None = None
+    """A file of numbers that a benchmark tool writes."""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,15 @@ def parse_duration(text: str, *, where: str = "") -> float:
     raise UsageError(f"{shown!r} is not a duration", where=where, mend=mend)
 
 
+_SIZES = {"": 1, "MB": 10**6, "MiB": 1 << 20, "GB": 10**9, "GiB": 1 << 30}
+
+
+def parse_size(text: str) -> int:
+    """Bytes of an amount such as `500MB`, `1.5 GiB` or `0`, which has the form that the configuration asks for."""
+    number = text.rstrip("GMiB ")
+    return int(float(number) * _SIZES[text[len(number) :].strip()])
+
+
 def parse_budget(text: str, *, where: str = "budget") -> dict[str, float]:
     """Seconds by resource in `text`: `30m` is for `cpu`, `cpu=2h,gpu=20m` names each.
 

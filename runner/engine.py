@@ -307,8 +307,10 @@ def _confirm(
     scenario = blocks.scenario
     alpha = stats.stage_alpha(policy, len(scenario.gate))
     planned = {
-        name: stats.planned(
-            abs(first.readings[name].mean), first.readings[name].sd, policy, noise.get(name), alpha=alpha
+        name: int(
+            stats.planned(
+                abs(first.readings[name].mean), first.readings[name].sd, policy, noise.get(name), alpha=alpha
+            )
         )
         for name in first.candidates
     }

@@ -2,7 +2,8 @@
 
 What is measured, and how. *wall*: from just before the job executes to the end of its main process. *cpu*:
 user and system time of everything that the job started, by `wait4` of the supervisor that adopts all orphans.
-*rss*: the largest single process of them (not their sum). Marks share the clock (CLOCK_MONOTONIC) and are
+*rss*: the largest single process of them (not their sum). *instructions*: retired in user space by all of them, by
+perf, where the host has such counters and lets them be used. Marks share the clock (CLOCK_MONOTONIC) and are
 seconds since the job executed.
 """
 
@@ -59,6 +60,12 @@ class LaunchPlan:
     cap: int = OUTPUT_CAP
     extra_env: Mapping[str, str] = field(default_factory=dict)
     """Variables for the probe, set last."""
+    memory: int = 0
+    """Resident bytes of all its processes together, beyond which it is ended; 0 for no limit."""
+    cores: tuple[int, ...] = ()
+    """Processors that it may run on; empty for all."""
+    instructions: bool = False
+    """Count them, where the host allows that."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,14 @@ class LaunchResult:
     """Processes that outlived the main process or the time-out, and were ended."""
     problem: str = ""
     """Why it never started."""
+    too_large: int = 0
+    """Bytes that it had taken when it was ended for its memory limit; else 0."""
+    instructions: int | None = None
+    """Retired in user space by all that it started; None where they were not counted."""
+    uncounted: str = ""
+    """Why they could not be."""
+    results: Mapping[str, float] = field(default_factory=dict)
+    """Numbers of the benchmark tool that ran in it, by name."""
 
 
 def launch(plan: LaunchPlan) -> LaunchResult:
@@ -115,6 +130,9 @@ def launch(plan: LaunchPlan) -> LaunchResult:
         "stdout": str(folder / "stdout"),
         "stderr": str(folder / "stderr"),
         "cap": plan.cap,
+        "memory": plan.memory,
+        "cores": plan.cores,
+        "instructions": plan.instructions,
         "token": f"TITHE_LAUNCH={name}",
     }
     begun = time.monotonic()
@@ -142,6 +160,9 @@ def launch(plan: LaunchPlan) -> LaunchResult:
         metrics=folder / "metrics",
         cut=(answer.stdout_cut, answer.stderr_cut),
         killed=answer.killed,
+        too_large=answer.too_large,
+        instructions=answer.instructions,
+        uncounted=answer.uncounted,
     )
 
 
@@ -155,6 +176,9 @@ class _Answer:
     end_ns: int = 0
     exit_code: int | None = None
     timed_out: bool = False
+    too_large: int = 0
+    instructions: int | None = None
+    uncounted: str = ""
     cpu_s: float = 0.0
     rss_bytes: int = 0
     processes: int = 0

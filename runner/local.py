@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tithe.data.config import Config
+from tithe.data import formats
+from tithe.data.config import RESULTS_WORD, Config
 from tithe.data.errors import LaunchError, SetupError
 from tithe.data.git import GitRepo
 from tithe.data.paths import cache_dir
@@ -187,6 +188,8 @@ class LocalExecutor:
             if scenario.fresh_cwd:
                 cwd = folder / "cwd"
                 cwd.mkdir()
+            if scenario.results is not None and scenario.results.file:
+                (cwd / scenario.results.file).unlink(missing_ok=True)  # what the launch before this one wrote
         except OSError as error:
             raise LaunchError(f"cannot be made: {error.strerror}", where=safe_line(str(folder))) from None
         variant = self._variants.get(name, PLAIN)
@@ -200,10 +203,13 @@ class LocalExecutor:
             compile_cache=self._scratch / "compiled",
         )
         env.update(variant.env)
+        command = (*scenario.command, *variant.args)
+        if scenario.results is not None and not scenario.results.file:
+            command = tuple(word.replace(RESULTS_WORD, str(folder / RESULTS)) for word in command)
         counting = {"TITHE_COVER": str(folder / "functions"), "TITHE_COVER_ROOT": str(arm.checkout)}
         result = launch(
             LaunchPlan(
-                argv=resolve_command((*scenario.command, *variant.args), arm.interpreter),
+                argv=resolve_command(command, arm.interpreter),
                 cwd=cwd,
                 env=env,
                 timeout_s=scenario.timeout_s,
@@ -211,11 +217,49 @@ class LocalExecutor:
                 stop=scenario.stop,
                 packages=self._config.packages,
                 extra_env=counting if counted else {},
+                memory=scenario.memory,
+                cores=self._cores(scenario),
+                instructions=any(metric.name == "instructions" for metric in scenario.metrics),
             )
         )
+        if scenario.results is not None:
+            result = self._with_results(scenario, result, cwd, folder)
+        if result.uncounted:
+            self._notes[
+                f"{scenario.name}: instructions are not counted on this host ({result.uncounted})"
+            ] = None
         self._spent += result.seconds
         self._note_origins(result, arm, scenario)
         return folder, result
+
+    def _cores(self, scenario: Scenario) -> tuple[int, ...]:
+        """The last ones of this host, which interrupts and other programs like least."""
+        if not scenario.cores:
+            return ()
+        try:
+            own = sorted(os.sched_getaffinity(0))
+        except AttributeError:  # macOS
+            own = []
+        if len(own) > scenario.cores:
+            return tuple(own[-scenario.cores :])
+        self._notes[
+            f"{scenario.name}: this host has no more than {scenario.cores} cores, so it is not kept to them"
+        ] = None
+        return ()
+
+    def _with_results(
+        self, scenario: Scenario, result: LaunchResult, cwd: Path, folder: Path
+    ) -> LaunchResult:
+        """The result with the numbers of the scenario's benchmark tool added to the file of metrics."""
+        assert scenario.results is not None  # noqa: S101 - the caller looked
+        path = cwd / scenario.results.file if scenario.results.file else folder / RESULTS
+        content = read_regular(path, RESULTS_LIMIT)
+        try:
+            found = formats.read(scenario.results.format, content) if content else {}
+        except ValueError as error:
+            self._notes[f"{scenario.name}: {safe_line(path.name)} {error}"] = None
+            return result
+        return replace(result, results=found)
 
     def _launch(self, spec: BlockSpec, name: ArmName, arm: Arm, position: int) -> Launch:
         scenario = spec.scenario
@@ -288,10 +332,17 @@ def measured(
     found = {"wall": result.wall_s, "cpu": result.cpu_s, "rss": float(result.rss_bytes)}
     if (batch := first_batch(phases)) is not None:
         found["ttfb"] = batch
-    found |= metrics.read(result.stdout, result.metrics, wanted - BUILTIN_METRICS.keys())
+    if result.instructions is not None:
+        found["instructions"] = float(result.instructions)
+    own = wanted - BUILTIN_METRICS.keys()
+    found |= {name: value for name, value in result.results.items() if name in own}
+    found |= metrics.read(result.stdout, result.metrics, own)
     return {name: found[name] for name in sorted(wanted & found.keys())}, phases
 
 
+RESULTS = "results.json"
+"""What a benchmark tool writes, in the folder of its launch."""
+RESULTS_LIMIT = 64 << 20
 OUTPUT_LIMIT = 16 << 20
 """Bytes of an output that are looked at for why a launch failed: more than `launch` keeps of one."""
 
@@ -309,6 +360,11 @@ def judge(
             "failed",
             f"cannot start {safe_line(scenario.command[0], limit=80)}: {safe_line(result.problem)}",
         )
+    if result.too_large:
+        return "failed", (
+            f"took {result.too_large / 2**20:.0f} MiB of memory, more than the limit of "
+            f"{scenario.memory / 2**20:.0f}, and was ended with all its processes"
+        )
     if result.timed_out:
         return "timeout", f"took longer than {scenario.timeout_s:g} s and was ended with all its processes"
     if result.exit_code != 0:
@@ -319,6 +375,8 @@ def judge(
     for name in scenario.gate:
         if name in values:
             continue
+        if name == "instructions":
+            return "unmarked", f"instructions are not counted on this host ({result.uncounted})"
         if name == "ttfb":
             return (
                 "unmarked",

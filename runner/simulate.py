@@ -79,33 +79,50 @@ class Simulated:
         return float(np.isin(self.verdict, verdicts).mean())
 
 
-def first_stage(
-    blocks: Floats, policy: DecisionPolicy, noise: Noise | None
-) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.int64]]:
-    """The first stage on block statistics (paths, max_blocks): what it says of each path (as
-    `Simulated.candidate`), its blocks, and the planned blocks of a confirmation (0 where there is none)."""
+@dataclass(frozen=True)
+class Looks:
+    """All looks at many comparisons, which error levels and thresholds only read: made once, judged often."""
+
+    seen: tuple[stats.Seen, ...]
+    """From the first look to the last block."""
+    halves: tuple[Floats, ...]
+    noise: Noise | None
+    paths: int
+
+
+def looks(blocks: Floats, noise: Noise | None, *, confirming: bool = False) -> Looks:
+    """The looks at block statistics (paths, max_blocks), of a first stage or of confirmations."""
     paths, most = blocks.shape
     d0 = stats.prior_df(noise)
+    seen = []
+    for n in range(2 if confirming else bounds.first_look(d0), most + 1):
+        block = stats.settled(blocks[:, :n], noise)
+        seen.append(stats.see(n, block.mean(1), block.var(1, ddof=1), noise))
+    halves = [stats.confirm_half(one) if confirming else stats.same_half(one, most, d0) for one in seen]
+    return Looks(tuple(seen), tuple(halves), noise, paths)
+
+
+def first_stage(
+    found: Looks, policy: DecisionPolicy
+) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.int64]]:
+    """What the first stage says of each path (as `Simulated.candidate`), its blocks, and the planned blocks of
+    a confirmation (0 where there is none)."""
+    d0 = stats.prior_df(found.noise)
     alpha = stats.stage_alpha(policy)
-    candidate = np.full(paths, 2, dtype=np.int8)
-    used = np.full(paths, most, dtype=np.int64)
-    plan = np.zeros(paths, dtype=np.int64)
-    open_ = np.ones(paths, dtype=bool)
-    for n in range(bounds.first_look(d0), most + 1):
-        rows = np.flatnonzero(open_)
-        if not rows.size:
-            break
-        block = stats.settled(blocks[rows, :n], noise)
-        mean = block.mean(1)
-        look = stats.look(n, mean, block.var(1, ddof=1), policy, noise, alpha=alpha)
-        found = look.significant & look.relevant
-        same = look.same & ~found
-        done = found | same
-        candidate[rows[done]] = np.where(found, np.where(mean > 0, 1, -1), 0)[done]
-        used[rows[done]] = n
-        for row, size, sd in zip(rows[found], np.abs(mean[found]), look.sd[found], strict=True):
-            plan[row] = stats.planned(size, sd, policy, noise, alpha=alpha)
-        open_[rows[done]] = False
+    candidate = np.full(found.paths, 2, dtype=np.int8)
+    used = np.full(found.paths, policy.max_blocks, dtype=np.int64)
+    plan = np.zeros(found.paths, dtype=np.int64)
+    open_ = np.ones(found.paths, dtype=bool)
+    for seen, half in zip(found.seen, found.halves, strict=True):
+        look = stats.judge_first(seen, half, policy, d0, alpha=alpha)
+        hit = open_ & look.significant & look.relevant
+        same = open_ & look.same & ~hit
+        candidate[hit] = np.where(seen.mean > 0, 1, -1)[hit]
+        candidate[same] = 0
+        used[hit | same] = seen.n
+        if hit.any():
+            plan[hit] = stats.planned(np.abs(seen.mean)[hit], seen.sd[hit], policy, found.noise, alpha=alpha)
+        open_ &= ~(hit | same)
     return candidate, used, plan
 
 
@@ -121,48 +138,40 @@ class Confirmed:
 
 
 def confirm(
-    blocks: Floats,
-    sign: NDArray[np.int8],
-    plan: NDArray[np.int64],
-    policy: DecisionPolicy,
-    noise: Noise | None,
+    found: Looks, sign: NDArray[np.int8], plan: NDArray[np.int64], policy: DecisionPolicy
 ) -> Confirmed:
-    """The confirmation of effects of these signs on fresh block statistics (paths, max_blocks)."""
-    paths, most = blocks.shape
+    """The confirmation of effects of these signs on fresh blocks."""
+    d0 = stats.prior_df(found.noise)
     alpha = stats.stage_alpha(policy)
-    verdict = np.full(paths, 2, dtype=np.int8)
-    used = np.full(paths, most, dtype=np.int64)
-    mean, half = np.full(paths, np.nan), np.full(paths, np.nan)
-    pending = np.ones(paths, dtype=bool)
-    for n in range(2, most + 1):
-        rows = np.flatnonzero(pending & (plan <= n))
-        if not rows.size:
-            continue
-        block = stats.settled(blocks[rows, :n], noise)
-        look = stats.confirm_look(
-            n, block.mean(1), block.var(1, ddof=1), sign[rows], policy, noise, alpha=alpha
-        )
-        found = look.significant & look.relevant
-        same = look.same & ~found
-        done = found | same | (n == most)
-        verdict[rows[found]] = sign[rows[found]]
-        verdict[rows[same]] = 0
-        used[rows[done]] = n
-        mean[rows[done]] = block.mean(1)[done]
-        half[rows[done]] = look.half[done]
-        pending[rows[done]] = False
-    return Confirmed(verdict, used, mean, half)
+    verdict = np.full(found.paths, 2, dtype=np.int8)
+    used = np.full(found.paths, policy.max_blocks, dtype=np.int64)
+    mean, width = np.full(found.paths, np.nan), np.full(found.paths, np.nan)
+    pending = np.ones(found.paths, dtype=bool)
+    for seen, half in zip(found.seen, found.halves, strict=True):
+        look = stats.judge_confirm(seen, half, sign, policy, d0, alpha=alpha)
+        now = pending & (plan <= seen.n)
+        hit = now & look.significant & look.relevant
+        same = now & look.same & ~hit
+        done = hit | same | (now & (seen.n == policy.max_blocks))
+        verdict[hit] = sign[hit]
+        verdict[same] = 0
+        used[done] = seen.n
+        mean[done], width[done] = seen.mean[done], half[done]
+        pending &= ~done
+    return Confirmed(verdict, used, mean, width)
 
 
 def decide(first: Floats, confirmation: Floats, policy: DecisionPolicy, noise: Noise | None) -> Simulated:
     """The whole rule on block statistics: (paths, max_blocks) for the first stage and for the
     confirmation."""
-    candidate, used, plan = first_stage(first, policy, noise)
+    candidate, used, plan = first_stage(looks(first, noise), policy)
     verdict = candidate.copy()
     mean, half = np.full(len(first), np.nan), np.full(len(first), np.nan)
     rows = np.flatnonzero(np.abs(candidate) == 1)
     if rows.size:
-        found = confirm(confirmation[rows], candidate[rows], plan[rows], policy, noise)
+        found = confirm(
+            looks(confirmation[rows], noise, confirming=True), candidate[rows], plan[rows], policy
+        )
         verdict[rows], mean[rows], half[rows] = found.verdict, found.mean, found.half
         used[rows] += found.blocks
     return Simulated(verdict, candidate, used, mean, half)

@@ -187,6 +187,27 @@ def detectable_log(
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What `n` blocks measure, before anything is decided; arrays where arrays came in. Logs."""
+
+    n: int
+    mean: Floats
+    sd: Floats
+    df: Floats
+    z: Floats
+    """Normal equivalent of the moderated t, signed."""
+    noise: Floats
+    """What the threshold is taken from."""
+
+
+def see(n: int, mean: ArrayLike, variance: ArrayLike, noise: Noise | None) -> Seen:
+    """The moderated t of `n` blocks with this mean and variance."""
+    mean_ = np.asarray(mean, dtype=np.float64)
+    sd, df = moderated(n, variance, noise)
+    return Seen(n, mean_, sd, df, z_of_t(mean_ / (sd / math.sqrt(n)), df), noise_sd(sd, noise))
+
+
+@dataclass(frozen=True)
 class Look:
     """What one look at `n` blocks says; arrays where arrays came in."""
 
@@ -203,24 +224,51 @@ class Look:
     """The interval lies inside ± the wanted effect."""
 
 
+def same_half(seen: Seen, max_blocks: int, d0: int) -> Floats:
+    """Half the interval that the first stage judges `same` by: repeated, valid whenever the stage stops."""
+    return half_width(seen.n, seen.sd, seen.df, bound(seen.n, max_blocks, SAME_ALPHA, d0))
+
+
+def confirm_half(seen: Seen) -> Floats:
+    """Half the interval of a confirmation, the plain one of INTERVAL_ALPHA."""
+    return half_width(seen.n, seen.sd, seen.df, _CONFIRM_Z)
+
+
+def judge_first(seen: Seen, half: Floats, policy: DecisionPolicy, d0: int, *, alpha: float) -> Look:
+    """The first stage: two-sided."""
+    return Look(
+        seen.sd,
+        seen.df,
+        seen.z,
+        half,
+        np.abs(seen.z) >= bound(seen.n, policy.max_blocks, alpha, d0),
+        np.abs(seen.mean) >= threshold_log(policy, seen.noise),
+        np.abs(seen.mean) + half <= math.log1p(policy.wanted_effect),
+    )
+
+
+def judge_confirm(
+    seen: Seen, half: Floats, sign: ArrayLike, policy: DecisionPolicy, d0: int, *, alpha: float
+) -> Look:
+    """The confirmation: one-sided, in the direction `sign` (±1)."""
+    towards = np.asarray(sign)
+    return Look(
+        seen.sd,
+        seen.df,
+        seen.z * towards,
+        half,
+        seen.z * towards >= bound(seen.n, policy.max_blocks, min(2 * alpha, 0.99), d0),
+        seen.mean * towards >= threshold_log(policy, seen.noise),
+        np.abs(seen.mean) + half <= math.log1p(policy.wanted_effect),
+    )
+
+
 def look(
     n: int, mean: ArrayLike, variance: ArrayLike, policy: DecisionPolicy, noise: Noise | None, *, alpha: float
 ) -> Look:
-    """The first stage after `n` blocks: two-sided, its interval repeated (valid whenever the stage stops)."""
-    d0 = prior_df(noise)
-    mean_ = np.asarray(mean, dtype=np.float64)
-    sd, df = moderated(n, variance, noise)
-    z = z_of_t(mean_ / (sd / math.sqrt(n)), df)
-    half = half_width(n, sd, df, bound(n, policy.max_blocks, SAME_ALPHA, d0))
-    return Look(
-        sd,
-        df,
-        z,
-        half,
-        np.abs(z) >= bound(n, policy.max_blocks, alpha, d0),
-        np.abs(mean_) >= threshold_log(policy, noise_sd(sd, noise)),
-        np.abs(mean_) + half <= math.log1p(policy.wanted_effect),
-    )
+    """The first stage after `n` blocks."""
+    d0, seen = prior_df(noise), see(n, mean, variance, noise)
+    return judge_first(seen, same_half(seen, policy.max_blocks, d0), policy, d0, alpha=alpha)
 
 
 def confirm_look(
@@ -233,22 +281,9 @@ def confirm_look(
     *,
     alpha: float,
 ) -> Look:
-    """The confirmation after `n` fresh blocks: one-sided in the direction `sign` (±1), looked at from the
-    planned number of blocks on. Its interval is the plain one of INTERVAL_ALPHA."""
-    d0 = prior_df(noise)
-    towards = np.asarray(mean, dtype=np.float64) * np.asarray(sign)
-    sd, df = moderated(n, variance, noise)
-    z = z_of_t(towards / (sd / math.sqrt(n)), df)
-    half = half_width(n, sd, df, _CONFIRM_Z)
-    return Look(
-        sd,
-        df,
-        z,
-        half,
-        z >= bound(n, policy.max_blocks, min(2 * alpha, 0.99), d0),
-        towards >= threshold_log(policy, noise_sd(sd, noise)),
-        np.abs(towards) + half <= math.log1p(policy.wanted_effect),
-    )
+    """The confirmation after `n` fresh blocks, looked at from the planned number of blocks on."""
+    seen = see(n, mean, variance, noise)
+    return judge_confirm(seen, confirm_half(seen), sign, policy, prior_df(noise), alpha=alpha)
 
 
 def noise_sd(sd: ArrayLike, noise: Noise | None) -> Floats:
@@ -257,7 +292,9 @@ def noise_sd(sd: ArrayLike, noise: Noise | None) -> Floats:
     return np.full_like(sd_, noise.sd) if noise is not None and prior_df(noise) else sd_
 
 
-def planned(estimate: float, sd: float, policy: DecisionPolicy, noise: Noise | None, *, alpha: float) -> int:
+def planned(
+    estimate: ArrayLike, sd: ArrayLike, policy: DecisionPolicy, noise: Noise | None, *, alpha: float
+) -> NDArray[np.int64]:
     """Blocks after which a confirmation is first looked at.
 
     `estimate` is the first stage's, as a positive log effect. The plan is for SHRINK of it, but for no less
@@ -266,10 +303,14 @@ def planned(estimate: float, sd: float, policy: DecisionPolicy, noise: Noise | N
     from scipy.special import stdtrit
 
     d0 = prior_df(noise)
-    effect = max(SHRINK * estimate, float(threshold_log(policy, noise_sd(sd, noise))))
-    for n in range(first_look(d0), policy.max_blocks):
+    scatter = np.asarray(sd, dtype=np.float64)
+    threshold = threshold_log(policy, noise_sd(scatter, noise))
+    effect = np.maximum(SHRINK * np.asarray(estimate, dtype=np.float64), threshold)
+    plan = np.full(np.broadcast(effect, scatter).shape, policy.max_blocks, dtype=np.int64)
+    # The fewest that are enough: from the most downwards, smaller numbers overwrite.
+    for n in range(policy.max_blocks - 1, first_look(d0) - 1, -1):
         df = d0 + n - 1
         z = bound(n, policy.max_blocks, min(2 * alpha, 0.99), d0)
-        if (float(t_of_z(z, df)) + float(stdtrit(df, PLAN_POWER))) * sd / math.sqrt(n) <= effect:
-            return n
-    return policy.max_blocks
+        needed = (float(t_of_z(z, df)) + float(stdtrit(df, PLAN_POWER))) * scatter / math.sqrt(n)
+        plan = np.where(needed <= effect, n, plan)
+    return plan

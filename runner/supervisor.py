@@ -30,6 +30,11 @@ ORPHAN_GRACE_S = 1.0
 GIVE_UP_S = 10.0
 """How long SIGKILL may take, for processes that hang in the kernel."""
 CHUNK = 1 << 16
+MEMORY_POLL_S = 0.05
+"""How often the memory of a job with a limit is looked at."""
+PERF_SYSCALL = {"x86_64": 298, "aarch64": 241}
+PERF_INSTRUCTIONS = (0, 1)
+"""Type and number of the event in perf_event_open(2): hardware, retired instructions."""
 
 
 def _prctl(option: int, value: int) -> bool:
@@ -55,6 +60,43 @@ def hide_from_others() -> bool:
     Children that execute another program are not affected.
     """
     return _prctl(4, 0)  # PR_SET_DUMPABLE
+
+
+def open_counter(pid: int, event: tuple[int, int]) -> tuple[int, str]:
+    """A perf counter of a process that has not executed yet, and of all that it will start; in user space only.
+
+    Returns its descriptor, or -1 and why there is none. It counts from the next execution on.
+    """
+    number = PERF_SYSCALL.get(os.uname().machine)
+    if not sys.platform.startswith("linux") or number is None:
+        return -1, "this system has no perf"
+    try:
+        import ctypes
+        import struct
+
+        attributes = bytearray(128)
+        # disabled, inherit, exclude_kernel, exclude_hv, enable_on_exec
+        flags = 1 << 0 | 1 << 1 | 1 << 5 | 1 << 6 | 1 << 12
+        struct.pack_into("IIQQQQQ", attributes, 0, event[0], len(attributes), event[1], 0, 0, 0, flags)
+        libc = ctypes.CDLL(None, use_errno=True)
+        buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
+        close_on_exec = 8
+        descriptor = libc.syscall(number, buffer, pid, -1, -1, close_on_exec)
+        return descriptor, "" if descriptor >= 0 else f"perf: {os.strerror(ctypes.get_errno())}"
+    except (ImportError, OSError, AttributeError) as error:
+        return -1, str(error)
+
+
+def memory_of(pids: set[int]) -> int:
+    """Resident bytes of these processes together, from /proc; pages that they share count for each."""
+    total = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/statm", "rb") as file:
+                total += int(file.read().split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+    return total * os.sysconf("SC_PAGE_SIZE")
 
 
 def parents_from_proc() -> dict[int, int]:
@@ -208,12 +250,18 @@ class Job:
         self.killed: set[int] = set()
         self.timed_out = False
         self.abandoned = False
+        self.too_large = 0
+        """Bytes that the job had taken when it was ended for its memory limit."""
+        self.counter = -1
+        self.uncounted = ""
+        """Why instructions are not counted."""
 
     def start(self, out: int, err: int) -> str:
         """Fork and execute; returns why it could not, or nothing."""
         argv = [str(word) for word in self._list("argv")]
         env = {str(key): str(value) for key, value in self._dict("env").items()}
         report_read, report_write = os.pipe()
+        go_read, go_write = os.pipe()
         supervisor = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -222,6 +270,10 @@ class Job:
                 _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: for the case that this supervisor is killed
                 if os.getppid() != supervisor:
                     os._exit(127)
+                os.close(go_write)
+                os.read(go_read, 1)  # until its counter is there
+                if cores := [int(str(core)) for core in self._list("cores")]:
+                    os.sched_setaffinity(0, cores)
                 for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
                     signal.signal(number, signal.SIG_DFL)
                 os.chdir(str(self.plan["cwd"]))
@@ -235,6 +287,10 @@ class Job:
                 os.write(report_write, f"E{reason}\n".encode(errors="replace"))
             os._exit(127)
         os.close(report_write)
+        os.close(go_read)
+        if self.plan.get("instructions"):
+            self.counter, self.uncounted = open_counter(pid, PERF_INSTRUCTIONS)
+        os.close(go_write)
         report = b""
         while chunk := os.read(report_read, 4096):
             report += chunk
@@ -276,6 +332,15 @@ class Job:
                 continue
             self.killed.add(pid)
         return len(found)
+
+    def instructions(self) -> int | None:
+        """What the counter says, once all is over; None where there is none."""
+        if self.counter < 0:
+            return None
+        try:
+            return int.from_bytes(os.read(self.counter, 8), sys.byteorder)
+        except OSError:
+            return None
 
     def exit_code(self) -> int | None:
         if self.raw_status is None:
@@ -345,21 +410,25 @@ class Loop:
         """Until the main process has ended, by itself or by force."""
         job = self.job
         deadline = job.start_ns / 1e9 + timeout_s
+        limit = int(str(job.plan["memory"]))
         while job.raw_status is None and not job.abandoned:
-            if time.monotonic() >= deadline:
-                job.timed_out = True
+            if limit:
+                used = memory_of(descendants(job.token, job.subreaper))
+                job.too_large = used if used > limit else 0
+            if time.monotonic() >= deadline or job.too_large:
+                job.timed_out = not job.too_large
                 job.signal_tree(signal.SIGTERM)
                 until = time.monotonic() + TERM_GRACE_S
                 while job.reap() and not job.abandoned and time.monotonic() < until:
                     self.wait(until)
                 return
-            self.wait(deadline)
+            self.wait(min(deadline, time.monotonic() + MEMORY_POLL_S) if limit else deadline)
             job.reap()
 
     def finish(self) -> int:
         """End what is left; returns how many processes would not go."""
         job = self.job
-        if not job.abandoned and not job.timed_out:
+        if not (job.abandoned or job.timed_out or job.too_large):
             self._until_gone(LINGER_S)
             if self._left() and job.signal_tree(signal.SIGTERM):
                 self._until_gone(ORPHAN_GRACE_S)
@@ -429,6 +498,9 @@ def main() -> int:
         "end_ns": job.end_ns or time.monotonic_ns(),
         "exit_code": job.exit_code(),
         "timed_out": job.timed_out,
+        "too_large": job.too_large,
+        "instructions": job.instructions(),
+        "uncounted": job.uncounted,
         "cpu_s": job.cpu_s,
         "rss_bytes": job.rss,
         "processes": job.processes,

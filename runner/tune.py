@@ -24,7 +24,7 @@ from tithe.data.noise import LOCATIONS, Location, Noise, choose
 from tithe.data.records import Detectable, Launch, MetricName, RunId, ScenarioName, Sha, TunePoint
 from tithe.runner import stats
 from tithe.runner.aa import smallest_effect
-from tithe.runner.simulate import confirm, decide, first_stage
+from tithe.runner.simulate import Looks, confirm, first_stage, looks
 from tithe.runner.stats import Floats
 
 if TYPE_CHECKING:
@@ -138,12 +138,37 @@ def drawn(values: Floats, paths: int, blocks: int, rng: np.random.Generator) -> 
 
 
 @dataclass(frozen=True)
-class _Rates:
-    """Of one unit, or of all."""
+class _Drawn:
+    """Decisions that were drawn once, for every setting to judge: first stages and confirmations."""
 
+    first: Looks
+    again: Looks
+    gates: int
+    sign: int = 0
+    """Of the effect that is in them."""
+
+
+def _decisions(unit: Unit, paths: int, blocks: int, rng: np.random.Generator, shift: float = 0.0) -> _Drawn:
+    first, again = (drawn(unit.values, paths, blocks, rng) + shift for _ in range(2))
+    return _Drawn(
+        looks(first, unit.noise), looks(again, unit.noise, confirming=True), unit.gates, int(shift > 0)
+    )
+
+
+def _known(
+    one: Recording, noise: Noise | None, blocks: int, rng: np.random.Generator, paths: int = 200
+) -> _Drawn:
+    """Blocks of a known effect are drawn with repetition: they are few, and in no order."""
+    values = one.values[stats.location(noise)]
+    first, again = (rng.choice(values, size=(paths, blocks)) for _ in range(2))
+    return _Drawn(looks(first, noise), looks(again, noise, confirming=True), one.gates, one.effect)
+
+
+@dataclass(frozen=True)
+class _Rates:
     suspected: float
     confirmed: float
-    """Of suspicions of chance, that a confirmation agrees with."""
+    """Of quiet decisions: of suspicions of chance, that a confirmation agrees with. Of others: caught."""
     blocks: float
 
     @property
@@ -159,24 +184,26 @@ def roc(
     Raises:
         ValueError: no recording is quiet.
     """
-    quiet = units([one for one in found if not one.effect])
-    if not quiet:
+    still = [one for one in found if not one.effect]
+    units_ = units(still)
+    if not units_:
         raise ValueError("there are no quiet blocks to draw from")
-    moved = [one for one in found if one.effect]
     history = {
         (one.scenario, one.metric): choose({at: values.tolist() for at, values in one.values.items()})
-        for one in found
-        if not one.effect
+        for one in still
     }
-    each = max(paths // len(quiet), 200)
+    rng, most, each = np.random.default_rng(seed), policy.max_blocks, max(paths // len(units_), 200)
+    quiet = [_decisions(unit, each, most, rng) for unit in units_]
+    moved = [_known(one, history.get((one.scenario, one.metric)), most, rng) for one in found if one.effect]
+    shifts = [math.log1p(times * policy.wanted_effect) for times in SHIFTS]
+    shifted = [_decisions(unit, max(each // 8, 100), most, rng, shift) for unit in units_ for shift in shifts]
     points = []
     for alpha in ALPHAS:
         for factor in FACTORS:
             tried = replace(policy, alpha=alpha, noise_factor=factor)
-            rng = np.random.default_rng(seed)  # the same draws for every point: differences are its own
-            rates = [_quiet_rates(unit, tried, each, rng) for unit in quiet]
-            caught = [_caught(one, history.get((one.scenario, one.metric)), tried, rng) for one in moved]
-            shifted = [_shifted(unit, tried, max(each // 8, 100), rng) for unit in quiet]
+            rates = [_quiet_rates(one, tried, np.random.default_rng(seed)) for one in quiet]
+            caught = [_rates(one, tried) for one in moved]
+            planted = [_rates(one, tried) for one in shifted]
             estimate, upper = _alarms(rates, np.random.default_rng((seed, 1)))
             week = policy.decisions_per_week
             points.append(
@@ -186,10 +213,10 @@ def roc(
                     suspected=float(np.mean([one.suspected for one in rates])),
                     alarms_per_week=week * estimate,
                     alarms_per_week_high=week * upper,
-                    caught=float(np.mean(caught)) if caught else None,
-                    caught_shifted=float(np.mean([share for share, _ in shifted])),
+                    caught=float(np.mean([one.confirmed for one in caught])) if caught else None,
+                    caught_shifted=float(np.mean([one.confirmed for one in planted])),
                     launches_quiet=4 * float(np.mean([one.blocks for one in rates])),
-                    launches_moved=4 * float(np.mean([blocks for _, blocks in shifted])),
+                    launches_moved=4 * float(np.mean([one.blocks for one in planted])),
                 )
             )
     return tuple(points)
@@ -210,44 +237,32 @@ def best(points: Sequence[TunePoint], allowed: float) -> TunePoint | None:
     return min(fit, key=key)
 
 
-def _quiet_rates(unit: Unit, policy: DecisionPolicy, paths: int, rng: np.random.Generator) -> _Rates:
-    own = _for_gates(policy, unit.gates)
-    candidate, used, plan = first_stage(drawn(unit.values, paths, own.max_blocks, rng), own, unit.noise)
+def _quiet_rates(one: _Drawn, policy: DecisionPolicy, rng: np.random.Generator) -> _Rates:
+    own = _for_gates(policy, one.gates)
+    candidate, used, plan = first_stage(one.first, own)
     suspected = np.abs(candidate) == 1
     # A confirmation is planned as the suspicions ask for; where there was none, as the weakest would.
     plans = plan[suspected]
     if not plans.size:
-        sd = unit.noise.sd
-        weakest = float(stats.threshold_log(own, sd))
-        alpha = stats.stage_alpha(own)
-        plans = np.array([stats.planned(weakest, sd, own, unit.noise, alpha=alpha)])
-    again = drawn(unit.values, paths, own.max_blocks, rng)
-    sign = np.ones(paths, dtype=np.int8)
-    found = confirm(again, sign, rng.choice(plans, size=paths), own, unit.noise)
+        seen = one.first.seen[-1]
+        weakest = float(np.median(stats.threshold_log(own, seen.noise)))
+        sd = float(np.median(seen.sd))
+        plans = stats.planned([weakest], [sd], own, one.first.noise, alpha=stats.stage_alpha(own))
+    sign = np.ones(one.again.paths, dtype=np.int8)
+    found = confirm(one.again, sign, rng.choice(plans, size=one.again.paths), own)
     blocks = float(used.mean()) + float(suspected.mean()) * float(found.blocks.mean())
     return _Rates(float(suspected.mean()), float((found.verdict == 1).mean()), blocks)
 
 
-def _caught(
-    one: Recording, noise: Noise | None, policy: DecisionPolicy, rng: np.random.Generator, paths: int = 200
-) -> float:
-    """Decisions on the blocks of a known effect, drawn with repetition: they are few, and in no order."""
+def _rates(one: _Drawn, policy: DecisionPolicy) -> _Rates:
+    """Of decisions with an effect in them."""
     own = _for_gates(policy, one.gates)
-    values = one.values[stats.location(noise)]
-    first, again = (rng.choice(values, size=(paths, own.max_blocks)) for _ in range(2))
-    return decide(first, again, own, noise).rate(one.effect)
-
-
-def _shifted(unit: Unit, policy: DecisionPolicy, paths: int, rng: np.random.Generator) -> tuple[float, float]:
-    own = _for_gates(policy, unit.gates)
-    caught, blocks = [], []
-    for times in SHIFTS:
-        shift = math.log1p(times * policy.wanted_effect)
-        first, again = (drawn(unit.values, paths, own.max_blocks, rng) + shift for _ in range(2))
-        found = decide(first, again, own, unit.noise)
-        caught.append(found.rate(1))
-        blocks.append(float(found.blocks.mean()))
-    return float(np.mean(caught)), float(np.mean(blocks))
+    candidate, used, plan = first_stage(one.first, own)
+    suspected = np.abs(candidate) == 1
+    found = confirm(one.again, candidate, np.where(suspected, plan, own.max_blocks + 1), own)
+    blocks = used + np.where(suspected, found.blocks, 0)
+    caught = suspected & (found.verdict == one.sign)
+    return _Rates(float(suspected.mean()), float(caught.mean()), float(blocks.mean()))
 
 
 def _for_gates(policy: DecisionPolicy, gates: int) -> DecisionPolicy:

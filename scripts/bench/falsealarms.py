@@ -30,7 +30,7 @@ from tithe.data.noise import LOCATIONS, Noise, choose
 from tithe.data.records import RunId
 from tithe.runner import engine, stats
 from tithe.runner.local import LocalExecutor
-from tithe.runner.simulate import confirm, decide, first_stage
+from tithe.runner.simulate import confirm, decide, first_stage, looks
 from tithe.runner.tune import drawn, poisson_upper
 
 HOG = """\
@@ -100,7 +100,8 @@ def replay(options: argparse.Namespace) -> None:
     rng = np.random.default_rng(1)
     found = trials.trials(options.folder, options.mirror, options.only)
     print(f"level asked for: first stage {alpha:.4f}, confirmed {alpha**2:.1e}")
-    for pair in ("aa on quiet", "quiet on hog", "hog on hog", "none on quiet", "none on hog"):
+    pairs = ("quiet on quiet", "hog on hog", "hog on quiet", "quiet on hog", "none on quiet", "none on hog")
+    for pair in pairs:
         known, _, kind = pair.partition(" on ")
         total = suspected = agreed = wrong = 0
         blocks = 0.0
@@ -117,11 +118,12 @@ def replay(options: argparse.Namespace) -> None:
                 noise = None if known == "none" else history(statistics(options.folder, trial, known))
             own = pool[stats.location(noise)]
             first, again = (drawn(own, options.paths, policy.max_blocks, rng) for _ in range(2))
-            candidate, used, plan = first_stage(first, policy, noise)
+            candidate, _, plan = first_stage(looks(first, noise), policy)
             rows = np.abs(candidate) == 1
             plans = plan[rows] if rows.any() else np.array([policy.max_blocks // 2])
             sign = np.ones(len(again), dtype=np.int8)
-            agree = confirm(again, sign, rng.choice(plans, size=len(again)), policy, noise)
+            seen = looks(again, noise, confirming=True)
+            agree = confirm(seen, sign, rng.choice(plans, size=len(again)), policy)
             both = decide(first, again, policy, noise)
             total += len(first)
             suspected += int(rows.sum())
@@ -144,7 +146,7 @@ def live(options: argparse.Namespace) -> None:
         for number in range(options.decisions):
             trial = found[number % len(found)]
             metric = trial.scenario.gate[0]
-            noise = history(statistics(options.folder, trial, "aa"))
+            noise = history(statistics(options.folder, trial, "quiet"))
             seen: list[str] = []
             with LocalExecutor(trial.config, trials.GitRepo.open(trial.root)) as executor:
                 one = engine.compare(

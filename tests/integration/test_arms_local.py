@@ -15,7 +15,7 @@ import pytest
 from tithe.data.config import Config, load
 from tithe.data.errors import ConfigError, SetupError
 from tithe.data.git import GitRepo
-from tithe.data.records import Launch, RunId, Scenario, Sha
+from tithe.data.records import Launch, Results, RunId, Scenario, Sha
 from tithe.runner import arms
 from tithe.runner.arms import ArmCache, setup_steps
 from tithe.runner.executor import BlockSpec
@@ -111,6 +111,53 @@ def test_both_arms_of_a_block_share_the_hash_seed_and_path_length(
 def test_one_revision_against_itself_stands_in_two_places(bench: Bench, executor: LocalExecutor) -> None:
     launches = executor.run_block(bench.spec(bench.one))
     assert {(x.arm, x.place) for x in launches} == {("base", "a"), ("head", "b")}
+
+
+def test_numbers_come_from_the_file_of_a_benchmark_tool(bench: Bench, executor: LocalExecutor) -> None:
+    code = (
+        "import json, os, pkg, sys\n"
+        "if not os.path.exists(sys.argv[1]) and pkg.SIZE == 1:\n"
+        "    doc = {'benchmarks': [{'name': 'size', 'stats': {'median': pkg.SIZE + 0.5}}]}\n"
+        "    json.dump(doc, open(sys.argv[1], 'w'))\n"
+    )
+    scenario = bench.config.scenarios[0]
+    for results, word in (
+        (Results("pytest-benchmark", "out.json"), "out.json"),
+        (Results("pytest-benchmark"), "{results}"),
+    ):
+        one = replace(scenario, command=("python", "-c", code, word), results=results)
+        for block in (0, 1):  # a file that the launch before left would be in the way
+            made = executor.run_block(bench.spec(bench.two, scenario=one, block=block))
+            assert {one.values["size"] for one in made if one.arm == "base"} == {1.5}
+            heads = [launch for launch in made if launch.arm == "head"]
+            assert {launch.status for launch in heads} == {"unmarked"}
+    assert executor.notes == ()
+
+
+def test_a_results_file_that_is_none_is_told(bench: Bench, executor: LocalExecutor) -> None:
+    code = "import sys; open(sys.argv[1], 'w').write('[1]')"
+    one = replace(
+        bench.config.scenarios[0], command=("python", "-c", code, "{results}"), results=Results("pyperf")
+    )
+    made = executor.run_block(bench.spec(bench.two, scenario=one))
+    assert {launch.status for launch in made} == {"unmarked"}
+    assert executor.notes == ("value: results.json is not what pyperf writes",)
+
+
+def test_a_launch_beyond_its_memory_says_so(bench: Bench, executor: LocalExecutor) -> None:
+    if not Path("/proc/self").exists():
+        pytest.skip("reads /proc")
+    code = "import time; kept = bytearray(99 << 20); kept[::4096] = bytes(len(range(0, 99 << 20, 4096))); time.sleep(9)"
+    one = replace(bench.config.scenarios[0], command=("python", "-c", code), memory=50 << 20)
+    for launch in executor.run_block(bench.spec(bench.two, scenario=one)):
+        assert launch.status == "failed"
+        assert "MiB of memory, more than the limit of 50, and was ended" in launch.note
+
+
+def test_cores_that_are_not_there_are_told(bench: Bench, executor: LocalExecutor) -> None:
+    one = replace(bench.config.scenarios[0], cores=4096)
+    assert sizes(executor.run_block(bench.spec(bench.two, scenario=one)))["base"] == {1.0}
+    assert executor.notes == ("value: this host has no more than 4096 cores, so it is not kept to them",)
 
 
 def test_a_revision_that_crashes_is_measured_as_failing(bench: Bench, executor: LocalExecutor) -> None:

@@ -224,3 +224,87 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not come about"
         time.sleep(0.05)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="the memory of others is read from /proc")
+def test_a_job_beyond_its_memory_is_ended_with_its_children(run: Run, tmp_path: Path) -> None:
+    code = """
+import os, time
+with open(r'{pids}', 'a') as file:
+    file.write(f'{os.getpid()}\\n')
+children = []
+for number in range(3):
+    if os.fork() == 0:
+        with open(r'{pids}', 'a') as file:
+            file.write(f'{os.getpid()}\\n')
+        kept = bytearray(60 << 20)
+        kept[::4096] = bytes(len(range(0, len(kept), 4096)))
+        time.sleep(60)
+time.sleep(60)
+"""
+    began = time.monotonic()
+    result = run(*python(code), memory=150 << 20, timeout_s=50)
+    assert result.too_large > 150 << 20  # together: none of them alone
+    assert not result.timed_out
+    assert time.monotonic() - began < 30
+    assert alive(tmp_path) == []
+    small = run(*python("kept = bytearray(20 << 20)"), memory=150 << 20)
+    assert (small.too_large, small.exit_code) == (0, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity here")
+def test_a_job_keeps_to_its_cores(run: Run) -> None:
+    core = max(os.sched_getaffinity(0))
+    result = run(*python("import os; print(os.sched_getaffinity(0))"), cores=(core,))
+    assert result.stdout.read_text().strip() == f"{{{core}}}"
+    free = run(*python("import os; print(len(os.sched_getaffinity(0)))"))
+    assert int(free.stdout.read_text()) == len(os.sched_getaffinity(0))
+
+
+def test_instructions_are_counted_or_it_is_said_why_not(run: Run) -> None:
+    few = run(*python("pass"), instructions=True)
+    assert few.exit_code == 0
+    if few.uncounted:
+        assert few.instructions is None
+        return
+    many = run(
+        *python("import os\nif os.fork() == 0:\n    sum(range(10**7))\n    os._exit(0)\nos.wait()"),
+        instructions=True,
+    )
+    assert few.instructions is not None
+    assert many.instructions is not None
+    assert many.instructions > few.instructions + 10**7  # what the child ran
+    assert run(*python("pass")).instructions is None
+
+
+def test_a_counter_counts_a_whole_tree(tmp_path: Path) -> None:
+    """On an event that every Linux has, where hardware counts nothing for a guest: nanoseconds on a processor."""
+    code = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+import supervisor
+read, write = os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.read(read, 1)
+    work = 'import os\\nif os.fork() == 0:\\n    sum(range(5*10**6)); os._exit(0)\\nos.wait()'
+    os.execv(sys.executable, [sys.executable, '-c', work])
+counter, why = supervisor.open_counter(pid, (1, 1))
+os.write(write, b'x')
+usage = os.wait4(pid, 0)[2]
+if counter < 0:
+    print('none', why)
+else:
+    print(int.from_bytes(os.read(counter, 8), sys.byteorder) / 1e9, usage.ru_utime + usage.ru_stime)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(launching.SUPERVISOR.parent)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    words = done.stdout.split()
+    if words[0] == "none":
+        pytest.skip(done.stdout)
+    counted, used = map(float, words)
+    assert counted == pytest.approx(used, rel=0.3, abs=0.1)

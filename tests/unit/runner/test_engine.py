@@ -81,7 +81,9 @@ def test_verdict_follows_the_effect(ratio: float, name: VerdictName) -> None:
     assert verdict.high is not None
     assert verdict.low < ratio < verdict.high
     assert (verdict.detectable is None) == verdict.confirmed
-    assert verdict.threshold == pytest.approx(0.0202, abs=1e-4)
+    assert verdict.threshold == pytest.approx(
+        max(POLICY.floor, math.expm1(POLICY.noise_factor * SD)), abs=1e-4
+    )
 
 
 def test_where_more_is_better_a_drop_is_a_regression() -> None:
