@@ -331,6 +331,8 @@ class CompareReport:
     mean_high: float | None = None
     """Ends of its interval of 95 %, from how unlike the scenarios answer."""
     warnings: tuple[str, ...] = ()
+    others: tuple[CompareReport, ...] = ()
+    """Further heads against the same base, each as a document of this kind."""
     schema: int = SCHEMA
 
 

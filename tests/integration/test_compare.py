@@ -108,3 +108,28 @@ def test_a_package_that_does_not_install_is_said(trainer: Project, tmp_path: Pat
     assert done.returncode in (1, 3)
     assert "head is not runnable" in done.stdout
     assert "pip install" in done.stdout
+
+
+def test_several_heads_against_one_base(trainer: Project) -> None:
+    one = trainer.commit("Slower", {"job.py": JOB.replace("400000", "2400000")})
+    two = trainer.commit("As it was", {"job.py": JOB, "note": "x"})
+    done = trainer.tithe(
+        "compare", "quick", "--base", f"{one}~1", "--head", one, "--head", two, "--output", "all.json"
+    )
+    assert done.returncode == 1, done.stderr
+    document = json.loads((trainer.root / "all.json").read_text())
+    (other,) = document["others"]
+    assert (document["head"], other["head"]) == (one, two)
+    assert document["base"] == other["base"]
+    assert document["id"] != other["id"]
+    told = {d["head"]: v["verdict"] for d in (document, other) for v in d["verdicts"] if v["gate"]}
+    assert told[one] == "regressed"
+    assert told[two] in ("same", "inconclusive")
+    ranking = done.stdout.rpartition("smallest first")[2]
+    assert ranking.index(two[:10]) < ranking.index(one[:10])
+
+
+def test_a_head_that_is_the_base_is_refused(trainer: Project) -> None:
+    done = trainer.tithe("compare", "--base", "HEAD", "--head", "HEAD~1", "--head", "HEAD")
+    assert done.returncode == 2
+    assert "is the base itself" in done.stderr
