@@ -12,6 +12,7 @@ in flight.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ from tithe.data.records import (
     Verdict,
     VerdictName,
 )
+from tithe.data.units import format_duration
 from tithe.runner import stats
 from tithe.runner.executor import BlockSpec, Executor
 from tithe.runner.verdicts import (
@@ -199,7 +201,7 @@ def run(
     No scenario is started once `budget_s` machine seconds are spent (set-up included); those left are named
     in a warning and get no verdict. A scenario that fails does not stop the next one.
     """
-    start = executor.spent()
+    start, began = executor.spent(), time.monotonic()
     verdicts: list[Verdict] = []
     warnings: list[str] = []
     for index, scenario in enumerate(scenarios):
@@ -208,7 +210,7 @@ def run(
             warnings.append(f"budget of {budget_s:g} s used up; not run: {', '.join(left)}")
             break
         own = {metric: value for (name, metric), value in noise.items() if name == scenario.name}
-        tell = None if progress is None else _teller(progress, scenario, index, len(scenarios), policy)
+        tell = None if progress is None else _teller(progress, scenario, index, len(scenarios), policy, began)
         found = compare(
             scenario, base, head, executor, policy, run=run, seed=seed, noise=own, sink=sink, on_block=tell
         )
@@ -326,7 +328,14 @@ def _confirm(
             values[name].append(found)
         for metric in scenario.metrics:
             sign = first.candidates.get(metric.name, 1)
-            reading = confirm_reading(values[metric.name], sign, policy, noise.get(metric.name), alpha=alpha)
+            reading = confirm_reading(
+                values[metric.name],
+                sign,
+                policy,
+                noise.get(metric.name),
+                alpha=alpha,
+                planned=planned.get(metric.name, 0),
+            )
             if reading is None or metric.name in confirmed:
                 continue
             readings[metric.name] = reading
@@ -437,8 +446,18 @@ def _values(
 
 
 def _teller(
-    progress: ProgressSink, scenario: Scenario, index: int, total: int, policy: DecisionPolicy
+    progress: ProgressSink, scenario: Scenario, index: int, total: int, policy: DecisionPolicy, began: float
 ) -> BlockSink:
+    """`began`: when the run began, on the monotonic clock."""
+    start = time.monotonic()
+
+    def left(block: int) -> str:
+        now = time.monotonic()
+        here = (now - start) / max(block, 1) * (policy.max_blocks - block)
+        # The scenarios so far say what the others will take; before the first has ended, this one as it is.
+        each = (start - began) / index if index else now - start
+        return format_duration(round(here + each * (total - index - 1)))
+
     def tell(stage: Stage, block: int, launches: int, reading: Reading | None) -> None:
         effect = ""
         if reading is not None:
@@ -447,7 +466,7 @@ def _teller(
         name = "confirmation" if stage == "confirm" else "first stage"
         progress(
             f"{index + 1}/{total} {scenario.name}: {name}, block {block} of at most {policy.max_blocks}, "
-            f"{launches} launches{effect}"
+            f"{launches} launches{effect}; up to {left(block)} left"
         )
 
     return tell

@@ -148,7 +148,7 @@ def confirm(
     mean, width = np.full(found.paths, np.nan), np.full(found.paths, np.nan)
     pending = np.ones(found.paths, dtype=bool)
     for seen, half in zip(found.seen, found.halves, strict=True):
-        look = stats.judge_confirm(seen, half, sign, policy, d0, alpha=alpha)
+        look = stats.judge_confirm(seen, half, sign, plan == seen.n, policy, d0, alpha=alpha)
         now = pending & (plan <= seen.n)
         hit = now & look.significant & look.relevant
         same = now & look.same & ~hit

@@ -43,11 +43,14 @@ SAME_ALPHA = 0.10
 is called `same` in at most half of this share of runs."""
 INTERVAL_ALPHA = 0.05
 """Level of the interval of a confirmation."""
-SHRINK = 0.75
+SHRINK = 0.85
 """Part of the first stage's estimate that a confirmation is planned for: it is inflated, for it stopped the
 stage."""
-PLAN_POWER = 0.9
+PLAN_POWER = 0.8
 """Chance that a confirmation of that effect ends at its first look."""
+FIRST_SHARE = 0.8
+"""Part of a confirmation's error level that is spent at its planned look, the only one of most; the rest is
+spread over later ones."""
 POWER = 0.8
 """Of the effect that a verdict calls detectable."""
 
@@ -247,17 +250,34 @@ def judge_first(seen: Seen, half: Floats, policy: DecisionPolicy, d0: int, *, al
     )
 
 
+def confirm_bound(n: int, first: ArrayLike, policy: DecisionPolicy, d0: int, *, alpha: float) -> Floats:
+    """z that confirms, one-sided, after `n` blocks; `first`: at the planned look."""
+    later = bound(n, policy.max_blocks, min(2 * (1 - FIRST_SHARE) * alpha, 0.99), d0)
+    return np.where(first, _first_bound(alpha), later)
+
+
+def _first_bound(alpha: float) -> float:
+    return -NormalDist().inv_cdf(min(FIRST_SHARE * alpha, 0.49))
+
+
 def judge_confirm(
-    seen: Seen, half: Floats, sign: ArrayLike, policy: DecisionPolicy, d0: int, *, alpha: float
+    seen: Seen,
+    half: Floats,
+    sign: ArrayLike,
+    first: ArrayLike,
+    policy: DecisionPolicy,
+    d0: int,
+    *,
+    alpha: float,
 ) -> Look:
-    """The confirmation: one-sided, in the direction `sign` (±1)."""
+    """The confirmation: one-sided, in the direction `sign` (±1); `first`: at the planned look."""
     towards = np.asarray(sign)
     return Look(
         seen.sd,
         seen.df,
         seen.z * towards,
         half,
-        seen.z * towards >= bound(seen.n, policy.max_blocks, min(2 * alpha, 0.99), d0),
+        seen.z * towards >= confirm_bound(seen.n, first, policy, d0, alpha=alpha),
         seen.mean * towards >= threshold_log(policy, seen.noise),
         np.abs(seen.mean) + half <= math.log1p(policy.wanted_effect),
     )
@@ -276,14 +296,15 @@ def confirm_look(
     mean: ArrayLike,
     variance: ArrayLike,
     sign: ArrayLike,
+    first: ArrayLike,
     policy: DecisionPolicy,
     noise: Noise | None,
     *,
     alpha: float,
 ) -> Look:
-    """The confirmation after `n` fresh blocks, looked at from the planned number of blocks on."""
+    """The confirmation after `n` fresh blocks, looked at from the planned number of blocks on (`first` there)."""
     seen = see(n, mean, variance, noise)
-    return judge_confirm(seen, confirm_half(seen), sign, policy, prior_df(noise), alpha=alpha)
+    return judge_confirm(seen, confirm_half(seen), sign, first, policy, prior_df(noise), alpha=alpha)
 
 
 def noise_sd(sd: ArrayLike, noise: Noise | None) -> Floats:
@@ -298,7 +319,7 @@ def planned(
     """Blocks after which a confirmation is first looked at.
 
     `estimate` is the first stage's, as a positive log effect. The plan is for SHRINK of it, but for no less
-    than the threshold. Seldom looking again (one first look in ten) keeps the estimate unbiased in practice.
+    than the threshold. Seldom looking again keeps the estimate nearly unbiased.
     """
     from scipy.special import stdtrit
 
@@ -310,7 +331,8 @@ def planned(
     # The fewest that are enough: from the most downwards, smaller numbers overwrite.
     for n in range(policy.max_blocks - 1, first_look(d0) - 1, -1):
         df = d0 + n - 1
-        z = bound(n, policy.max_blocks, min(2 * alpha, 0.99), d0)
-        needed = (float(t_of_z(z, df)) + float(stdtrit(df, PLAN_POWER))) * scatter / math.sqrt(n)
+        needed = (
+            (float(t_of_z(_first_bound(alpha), df)) + float(stdtrit(df, PLAN_POWER))) * scatter / math.sqrt(n)
+        )
         plan = np.where(needed <= effect, n, plan)
     return plan

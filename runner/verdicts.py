@@ -80,14 +80,20 @@ def first_reading(
 
 
 def confirm_reading(
-    values: Sequence[float], sign: int, policy: DecisionPolicy, noise: Noise | None, *, alpha: float
+    values: Sequence[float],
+    sign: int,
+    policy: DecisionPolicy,
+    noise: Noise | None,
+    *,
+    alpha: float,
+    planned: int = 0,
 ) -> Reading | None:
-    """The confirmation of an effect of that sign after these fresh block statistics; None before its first
-    look."""
+    """The confirmation of an effect of that sign after these fresh block statistics, `planned` of which were
+    to decide it; None before its first look."""
     n, mean, variance = stats.moments(values, noise) if values else (0, 0.0, 0.0)
     if n < first_look(stats.prior_df(noise)):
         return None
-    look = stats.confirm_look(n, mean, variance, sign, policy, noise, alpha=alpha)
+    look = stats.confirm_look(n, mean, variance, sign, n == planned, policy, noise, alpha=alpha)
     return _reading(n, mean, look, sign)
 
 

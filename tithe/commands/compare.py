@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import time
@@ -112,7 +113,7 @@ def command(
             spent += one.spent_s
             found.append(replace(one, warnings=(*one.warnings, *not_run)))
         report = replace(found[0], others=tuple(found[1:]))
-        output.emit(report, style, output_path, lambda _: _text(found))
+        output.emit(report, style, output_path, lambda _: _text(found, project.config.decision.wanted_effect))
         codes = [exit_code(_run(one), scenarios, fail_on_inconclusive=fail_on_inconclusive) for one in found]
         raise click.exceptions.Exit(next((c for c in _ORDER if c in codes), EXIT_OK))
 
@@ -168,7 +169,7 @@ def _run(report: CompareReport) -> RunReport:
     return RunReport(report.id, report.base, report.head, report.verdicts, report.spent_s, report.warnings)
 
 
-def _text(found: Sequence[CompareReport]) -> str:
+def _text(found: Sequence[CompareReport], wanted: float) -> str:
     lines = [f"base: {_told(found[0].base_variant)}"]
     for report in found:
         lines += [f"head: {_told(report.head_variant)}", ""]
@@ -176,7 +177,11 @@ def _text(found: Sequence[CompareReport]) -> str:
             words = output.ratio_words(report.mean_ratio, report.mean_low, report.mean_high)
             count = sum(v.gate and v.ratio is not None for v in report.verdicts)
             lines += [f"over all: {words}, geometric mean of {count}", ""]
-        lines += [report_text(_run(report)), *([""] if report is not found[-1] else [])]
+        lines += [
+            report_text(_run(report)),
+            *_surer(report, wanted),
+            *([""] if report is not found[-1] else []),
+        ]
     if len(found) > 1:
         ranked = sorted(found, key=lambda one: (one.mean_ratio is None, one.mean_ratio or 0.0))
         rows = [
@@ -191,6 +196,17 @@ def _text(found: Sequence[CompareReport]) -> str:
         ]
         lines += ["", output.table(("head", "with", "over all, smallest first"), rows, "text")]
     return "\n".join(lines)
+
+
+def _surer(report: CompareReport, wanted: float) -> list[str]:
+    """What it would take where nothing can be said: an interval narrows with the root of the launches."""
+    needs = []
+    for v in report.verdicts:
+        if v.gate and v.verdict == "inconclusive" and v.low and v.high and v.launches:
+            times = (math.log(v.high / v.low) / 2 / math.log1p(wanted)) ** 2
+            if times > 1:
+                needs.append(f"{output.name(v.scenario)} about {math.ceil(times * v.launches)}")
+    return [f"\nfor an interval of ±{wanted:.1%}, launches: {', '.join(needs)}"] if needs else []
 
 
 def _told(variant: Variant) -> str:
