@@ -48,7 +48,10 @@ SHRINK = 0.85
 stage."""
 PLAN_POWER = 0.8
 """Chance that a confirmation of that effect ends at its first look."""
-FIRST_SHARE = 0.8
+FEWEST_CONFIRM = 3
+"""Blocks of a confirmation at least: where the history does not fit, two would leave an interval of one degree of
+freedom, which says nothing."""
+FIRST_SHARE = 0.7
 """Part of a confirmation's error level that is spent at its planned look, the only one of most; the rest is
 spread over later ones."""
 POWER = 0.8
@@ -329,7 +332,7 @@ def planned(
     effect = np.maximum(SHRINK * np.asarray(estimate, dtype=np.float64), threshold)
     plan = np.full(np.broadcast(effect, scatter).shape, policy.max_blocks, dtype=np.int64)
     # The fewest that are enough: from the most downwards, smaller numbers overwrite.
-    for n in range(policy.max_blocks - 1, first_look(d0) - 1, -1):
+    for n in range(policy.max_blocks - 1, max(first_look(d0), FEWEST_CONFIRM) - 1, -1):
         df = d0 + n - 1
         needed = (
             (float(t_of_z(_first_bound(alpha), df)) + float(stdtrit(df, PLAN_POWER))) * scatter / math.sqrt(n)

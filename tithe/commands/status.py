@@ -17,7 +17,12 @@ from tithe.wiring import Project
 @options.project_options
 @options.format_options
 def command(repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
-    """Show what the store knows: history, outcomes by verdict, models, machine time; and what to do next."""
+    """Show what the store knows: history, outcomes by verdict, models, machine time; and what to do next.
+
+    Named are measurements that weeks of decisions make suspect: one that finds nearly every head slower, and hosts
+    that scatter unlike.
+    """
+    from tithe.runner import watch
     from tithe.selector.history import labels
 
     with Project(repo, config_path) as project:
@@ -46,6 +51,10 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
             next_steps.append(
                 f"`tithe noise` times {untimed} scenario{'' if untimed == 1 else 's'} whose cost is a guess so far"
             )
+        odd = watch.one_sided(outcomes, time.time())
+        odd += watch.unlike_hosts(
+            {host: store.noise(host=host) for host in sorted({r.host for r in store.runs()})}
+        )
         document = {
             "schema": 1,
             "id": f"status-{int(time.time())}",
@@ -58,6 +67,7 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
             "scenarios": len(project.config.scenarios),
             "measured_scenarios": len(measured),
             "next": next_steps,
+            "findings": odd,
         }
 
         def text(style: str) -> str:
@@ -75,6 +85,7 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
                 ("store", output.path_text(store.path)),
             ]
             lines = [output.table(("what", "state"), rows, style)]
+            lines += [f"odd: {output.name(one, 300)}" for one in odd]
             lines += [f"next: {step}" for step in next_steps]
             return "\n".join(lines)
 

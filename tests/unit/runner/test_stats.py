@@ -116,6 +116,6 @@ def test_a_confirmation_is_longer_for_what_is_harder_to_see() -> None:
     noise = Noise(0.02, 50.0)
     plans = [stats.planned(effect, 0.02, policy, noise, alpha=0.0141) for effect in (0.2, 0.08, 0.05, 0.03)]
     assert plans == sorted(plans)
-    assert plans[0] == 2
+    assert plans[0] == stats.FEWEST_CONFIRM
     assert plans[-1] > 5
     assert stats.planned(0.2, 0.02, policy, None, alpha=0.0141) >= 3
