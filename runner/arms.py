@@ -41,6 +41,10 @@ from tithe.runner.locks import FileLock
 
 KEEP_CHECKOUTS = 40
 KEEP_ENVIRONMENTS = 10
+KEEP_S = 30 * 86400.0
+"""How long an arm that nobody asks for stays."""
+KEEP_BYTES = 20 << 30
+"""What checkouts, and what environments, may take together; the newest one stays, however large."""
 COMPILE_WHOLE = 2000
 """Checkouts of more Python files have only the configured packages compiled ahead."""
 COMPILE_TIMEOUT_S = 300.0
@@ -328,8 +332,12 @@ class ArmCache:
             _remove_tree(path)
 
     def _collect(self, folder: Path, keep: int) -> None:
-        for marker in newest_first(folder.glob("*.ok"))[keep:]:
+        total = 0
+        for index, marker in enumerate(newest_first(folder.glob("*.ok"))):
             path = marker.with_suffix("")
+            total += _size(path)
+            if index < keep and _age(marker) <= KEEP_S and (total <= KEEP_BYTES or index == 0):
+                continue
             lock = FileLock(path.with_name(f"{path.name}.lock"))
             try:
                 if not lock.acquire(wait=False):
@@ -405,7 +413,30 @@ def _read_marker(path: Path) -> Mapping[str, object]:
     return found if isinstance(found, dict) else {}
 
 
+def _size(path: Path) -> int:
+    """Bytes on disk, as noted when it was made."""
+    found = _read_marker(path).get("bytes", 0)
+    return found if isinstance(found, int) else 0
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _bytes_of(path: Path) -> int:
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(folder, name)).st_blocks * 512  # noqa: PTH118 - many files
+    return total
+
+
 def _write_marker(path: Path, state: Mapping[str, object]) -> None:
+    state = {**state, "bytes": _bytes_of(path)}
     whole = path.with_name(f"{path.name}.new")
     try:
         whole.write_text(json.dumps(state), encoding="utf-8")

@@ -35,6 +35,8 @@ OUTPUT_CAP = 4 << 20
 """Bytes kept of each of stdout and stderr: the first three quarters and the last one."""
 GIVE_UP_S = 15.0
 """How long a supervisor that was told to stop may take to kill its job."""
+_SUPERVISOR_S = 0.05
+"""Processor seconds that watching a launch takes, about."""
 SLACK_S = 60.0
 """What the supervisor may take beyond the job's time-out before it is itself given up."""
 
@@ -99,6 +101,8 @@ class LaunchResult:
     """Retired in user space by all that it started; None where they were not counted."""
     uncounted: str = ""
     """Why they could not be."""
+    others_s: float = 0.0
+    """Processor seconds of everything else on the host, meanwhile."""
     results: Mapping[str, float] = field(default_factory=dict)
     """Numbers of the benchmark tool that ran in it, by name."""
 
@@ -137,10 +141,12 @@ def launch(plan: LaunchPlan) -> LaunchResult:
     }
     begun = time.monotonic()
     started_at = time.time()
+    busy = _busy_seconds()
     answer = _supervise(
         json.dumps(document).encode() + b"\n", plan.timeout_s + SLACK_S, f"TITHE_LAUNCH={name}"
     )
     seconds = time.monotonic() - begun
+    busy = _busy_seconds() - busy
     if answer.error:
         return LaunchResult(None, False, started_at, seconds, problem=answer.error)
     found, origins = read_marks(marks, answer.start_ns)
@@ -163,6 +169,7 @@ def launch(plan: LaunchPlan) -> LaunchResult:
         too_large=answer.too_large,
         instructions=answer.instructions,
         uncounted=answer.uncounted,
+        others_s=max(0.0, busy - answer.cpu_s - _SUPERVISOR_S),
     )
 
 
@@ -236,6 +243,16 @@ def _supervise(plan: bytes, limit_s: float, token: str) -> _Answer:
                 mend="a job that kills what watches it cannot be measured",
             )
     return from_json(raw, _Answer, where=str(SUPERVISOR))
+
+
+def _busy_seconds() -> float:
+    """Processor seconds that this host has worked, for anybody (Linux; elsewhere 0)."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:  # noqa: PTH123 - twice a launch
+            user, nice, system, _, _, irq, softirq, stolen = map(int, file.readline().split()[1:9])
+    except (OSError, ValueError):
+        return 0.0
+    return (user + nice + system + irq + softirq + stolen) / os.sysconf("SC_CLK_TCK")
 
 
 def end_all(token: str) -> None:

@@ -48,6 +48,10 @@ from tithe.runner.launch import LaunchPlan, LaunchResult, launch
 from tithe.runner.locks import FileLock, host_slot
 from tithe.runner.marks import first, first_batch, read_functions
 
+NEIGHBOUR_SHARE = 0.25
+"""Part of the host's cores that others keep busy before it is worth a word."""
+WORTH_TELLING_S = 5.0
+"""Seconds of launches of a scenario below which nothing is said of neighbours: clocks tick coarsely."""
 KEEP_FAILED = 20
 """Output of that many failed launches is kept under `.tithe/cache/failed`."""
 
@@ -86,6 +90,8 @@ class LocalExecutor:
         self._spent = 0.0
         self._prepared: set[Sha] = set()
         self._notes: dict[str, None] = {}
+        self._others: dict[str, tuple[float, float]] = {}
+        """Processor seconds of others, and seconds, by scenario."""
         self._queued_s = queued_seconds(os.environ, time.time())
 
     def __enter__(self) -> LocalExecutor:
@@ -100,7 +106,17 @@ class LocalExecutor:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(self._notes)
+        return (*self._notes, *self._neighbours())
+
+    def _neighbours(self) -> list[str]:
+        """Scenarios that were not alone on this host while they were measured."""
+        cores = os.cpu_count() or 1
+        return [
+            f"{scenario}: others kept {busy / seconds:.1f} of the {cores} cores busy while it was measured: "
+            "a quieter host needs fewer launches"
+            for scenario, (busy, seconds) in self._others.items()
+            if seconds >= WORTH_TELLING_S and busy / seconds > NEIGHBOUR_SHARE * cores
+        ]
 
     def prepare(self, sha: Sha) -> str:
         """See `Executor`. The first revision is made in the place of a base, later ones in that of a head."""
@@ -229,6 +245,8 @@ class LocalExecutor:
                 f"{scenario.name}: instructions are not counted on this host ({result.uncounted})"
             ] = None
         self._spent += result.seconds
+        busy, seconds = self._others.get(scenario.name, (0.0, 0.0))
+        self._others[scenario.name] = busy + result.others_s, seconds + result.seconds
         self._note_origins(result, arm, scenario)
         return folder, result
 

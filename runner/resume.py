@@ -96,6 +96,12 @@ class ResumingExecutor:
         self.reused = 0
         """Launches that were not made again."""
 
+    def told(self) -> tuple[str, ...]:
+        """What a report says of it."""
+        if not self.reused:
+            return ()
+        return (f"an interrupted run went on: {self.reused} of its launches were not made again",)
+
     @property
     def host(self) -> str:
         """See `Executor`."""

@@ -135,9 +135,17 @@ class Project(AbstractContextManager["Project"]):
         return executor
 
     def open_run(
-        self, kind: str, base: Sha, head: Sha, seed: int, scenarios: Iterable[Scenario]
+        self,
+        kind: str,
+        base: Sha,
+        head: Sha,
+        seed: int,
+        scenarios: Iterable[Scenario],
+        executor: LocalExecutor | None = None,
     ) -> tuple[OpenRun | None, RunId, list[Launch]]:
         """A new run, or one of the same that was broken off, with what it has recorded.
+
+        `kind` says all that makes two runs the same, beside the rest.
 
         A run whose records go to a spool is always new: they are sent on, and not kept.
         """
@@ -145,7 +153,8 @@ class Project(AbstractContextManager["Project"]):
             return None, new_run_id(), []
         from tithe.runner.resume import OpenRun, key_of
 
-        key = key_of(kind, base, head, seed, self.executor.host, self.config.decision)
+        host = (executor or self.executor).host
+        key = key_of(kind, base, head, seed, host, self.config.decision)
         opened = OpenRun(paths.cache_dir(self.repo.root) / "runs", key, scenarios, new_run_id())
         self._closers.append(opened.close)
         known = list(self.store.launches(run=opened.run)) if opened.resumed else []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -308,6 +310,49 @@ def test_collecting_keeps_what_another_process_uses(bench: Bench, monkeypatch: p
         ["git", "worktree", "list"], cwd=bench.root, capture_output=True, text=True, check=True
     )
     assert len(listed.stdout.splitlines()) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="the load of a host is read from /proc")
+def test_a_busy_neighbour_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tithe.runner.local.NEIGHBOUR_SHARE", 0.01)
+    monkeypatch.setattr("tithe.runner.local.WORTH_TELLING_S", 1.0)
+    one = replace(
+        bench.config.scenarios[0], command=("python", "-c", "import time; time.sleep(0.5); print('size=1')")
+    )
+    hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        with bench.executor() as executor:
+            executor.run_block(bench.spec(bench.two, scenario=one))
+            (told,) = executor.notes
+    finally:
+        hog.kill()
+        hog.wait()
+    assert told.startswith("value: others kept ")
+    assert "cores busy while it was measured" in told
+
+
+@pytest.mark.parametrize("limit", ["age", "size", "number"])
+def test_arms_are_collected_by_age_size_and_number(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    folder = bench.root / ".tithe" / "cache" / "arms" / "t"
+    with bench.executor() as executor:
+        executor.prepare(bench.one)
+        executor.prepare(bench.two)
+    assert len(list(folder.glob("*.ok"))) == 2
+    if limit == "age":
+        for marker in folder.glob(f"{bench.one[:20]}*.ok"):
+            os.utime(marker, (time.time() - 31 * 86400,) * 2)
+    elif limit == "size":
+        monkeypatch.setattr("tithe.runner.arms.KEEP_BYTES", 1)
+    else:
+        monkeypatch.setattr("tithe.runner.arms.KEEP_CHECKOUTS", 1)
+    with bench.executor() as executor:
+        executor.prepare(bench.two)
+    left = [marker.name for marker in folder.glob("*.ok")]
+    assert len(left) == 1
+    assert left[0].startswith(bench.two[:20])
+    assert not [path for path in folder.iterdir() if path.name.startswith(bench.one[:20])]
 
 
 def test_nothing_is_left_of_a_closed_executor(bench: Bench) -> None:

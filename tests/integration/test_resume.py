@@ -116,3 +116,31 @@ def test_two_of_the_same_at_once_do_not_share_a_run(counted: Project) -> None:
     documents = [json.loads(process.communicate(timeout=200)[0]) for process in both]
     assert documents[0]["id"] != documents[1]["id"]
     assert {v["verdict"] for d in documents for v in d["verdicts"] if v["gate"]} == {"regressed"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("noise", "--blocks", "6"), ("compare", "--head-env", "X=1", "--base", "HEAD~1")],
+    ids=["noise", "compare"],
+)
+def test_other_measurements_go_on_too(counted: Project, words: tuple[str, ...]) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tithe", *words],
+        cwd=counted.root,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while made(counted) < 10 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    done = counted.tithe(*words)
+    assert "an interrupted run went on" in done.stdout, done.stdout + done.stderr
+    with Store.open(counted.root / ".tithe/store.db") as store:
+        launches = list(store.launches())
+        assert store.counts()["runs"] == 1
+    assert made(counted) <= len(launches) + 4
+    assert counted.tithe(*words).returncode == done.returncode
+    with Store.open(counted.root / ".tithe/store.db") as store:
+        assert store.counts()["runs"] == 2  # what has ended is not gone on with

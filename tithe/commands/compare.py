@@ -17,7 +17,7 @@ from tithe.commands.run import exit_code, one_budget, report_text
 from tithe.data.config import OWN_VARIABLES
 from tithe.data.errors import EXIT_INCONCLUSIVE, EXIT_INFRASTRUCTURE, EXIT_OK, EXIT_REGRESSED, UsageError
 from tithe.data.records import CompareReport, RunRecord, RunReport, Scenario, Sha, Variant
-from tithe.wiring import Project, new_run_id
+from tithe.wiring import Project
 
 _ORDER = (EXIT_REGRESSED, EXIT_INFRASTRUCTURE, EXIT_INCONCLUSIVE)
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -127,18 +127,23 @@ def _compared(
     budget_s: float | None,
 ) -> CompareReport:
     """One head against the base, as a run of its own."""
+    from tithe.data.codec import to_json
     from tithe.runner import engine
+    from tithe.runner.resume import ResumingExecutor
     from tithe.runner.summary import geometric_mean
 
-    run, store = new_run_id(), project.store
+    store = project.store
     executor = project.executor_of({"base": base[1], "head": head[1]})
+    kind = f"compare {to_json([base[1], head[1]])}"
+    opened, run, known = project.open_run(kind, base[0], head[0], seed, scenarios, executor)
+    resuming = ResumingExecutor(executor, known)
     store.add_run(RunRecord(run, "run", base[0], head[0], time.time(), executor.host))
     with output.Progress() as progress:
         found = engine.run(
             scenarios,
             base[0],
             head[0],
-            executor,
+            resuming,
             project.config.decision,
             run=run,
             seed=seed,
@@ -148,7 +153,9 @@ def _compared(
             progress=progress,
         )
     mean, low, high = geometric_mean(found.verdicts) or (None, None, None)
-    warnings = (*found.warnings, *executor.notes)
+    warnings = (*found.warnings, *executor.notes, *resuming.told())
+    if opened is not None:
+        opened.done()
     executor.close()
     return CompareReport(
         run,

@@ -11,7 +11,7 @@ import click
 from tithe import options, output
 from tithe.data.errors import EXIT_INFRASTRUCTURE, EXIT_OK
 from tithe.data.records import Launch, NoiseReading, NoiseReport, RunRecord, Stage
-from tithe.wiring import Project, new_run_id
+from tithe.wiring import Project
 
 
 @click.command("noise", short_help="Say how small an effect this host and these scenarios can show.")
@@ -45,12 +45,15 @@ def command(
     """
     from tithe.runner.aa import assess
     from tithe.runner.executor import BlockSpec
+    from tithe.runner.resume import ResumingExecutor
 
     with Project(repo, config_path) as project:
         scenarios = project.scenarios(names)
         missing = project.unavailable(scenarios)
         sha = project.tip(head)
-        run, executor, store = new_run_id(), project.executor, project.store
+        executor, store = project.executor, project.store
+        opened, run, known = project.open_run(f"noise {blocks}", sha, sha, seed, scenarios)
+        resuming = ResumingExecutor(executor, known)
         store.add_run(RunRecord(run, "record", sha, sha, time.time(), executor.host))
         readings: list[NoiseReading] = []
         warnings = [f"{name} was not run: {why}" for name, why in missing.items()]
@@ -63,7 +66,7 @@ def command(
                 for at in range(-min(scenario.warmup, 1), blocks):
                     stage: Stage = "warmup" if at < 0 else "record"
                     spec = BlockSpec(run, scenario, sha, sha, stage, max(at, 0), seed)
-                    found = executor.run_block(spec)
+                    found = resuming.run_block(spec)
                     store.add_launches(found)
                     if at >= 0:
                         made += found
@@ -77,7 +80,9 @@ def command(
                     assess(scenario, metric.name, made, project.config.decision)
                     for metric in scenario.metrics
                 ]
-        warnings += executor.notes
+        warnings += (*executor.notes, *resuming.told())
+        if opened is not None:
+            opened.done()
         warnings += _neighbours(stolen)
         report = NoiseReport(
             run, sha, executor.host, tuple(readings), executor.spent(), tuple(map(output.plain, warnings))

@@ -81,8 +81,7 @@ def execute(
     if opened is not None:
         opened.done()
     told = project.deliver()
-    if resuming.reused:
-        told += (f"an interrupted run went on: {resuming.reused} of its launches were not made again",)
+    told += resuming.told()
     not_run = tuple(f"{name} was not run: {why}" for name, why in missing.items())
     return replace(report, warnings=(*report.warnings, *executor.notes, *not_run, *told))
 
