@@ -350,8 +350,9 @@ def test_arms_are_collected_by_age_size_and_number(
     with bench.executor() as executor:
         executor.prepare(bench.two)
     left = [marker.name for marker in folder.glob("*.ok")]
-    assert len(left) == 1
-    assert left[0].startswith(bench.two[:20])
+    assert left  # the newest stays, in one place or in both
+    assert all(name.startswith(bench.two[:20]) for name in left)
+    assert limit == "age" or len(left) == 1
     assert not [path for path in folder.iterdir() if path.name.startswith(bench.one[:20])]
 
 
