@@ -43,6 +43,8 @@ class Noise:
     df: float
     location: Location = "mean"
     trimmed: bool = False
+    heavy: float = 0.0
+    """The scatter without trimming, where there is trimming: a few blocks cannot tell which of them is far off."""
 
     @property
     def statistic(self) -> str:
@@ -147,7 +149,8 @@ def _chosen(found: Mapping[Location, _Scatter]) -> Noise:
         for location in LOCATIONS:
             own = found[location].trimmed if trimmed else found[location].plain
             if own < CHOICE_GAIN * sd:
-                best, sd = Noise(own, float(df), location, trimmed), own
+                heavy = found[location].plain if trimmed else 0.0
+                best, sd = Noise(own, float(df), location, trimmed, heavy), own
     return best
 
 

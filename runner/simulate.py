@@ -94,10 +94,8 @@ def looks(blocks: Floats, noise: Noise | None, *, confirming: bool = False) -> L
     """The looks at block statistics (paths, max_blocks), of a first stage or of confirmations."""
     paths, most = blocks.shape
     d0 = stats.prior_df(noise)
-    seen = []
-    for n in range(2 if confirming else bounds.first_look(d0), most + 1):
-        block = stats.settled(blocks[:, :n], noise)
-        seen.append(stats.see(n, block.mean(1), block.var(1, ddof=1), noise))
+    start = 2 if confirming else bounds.first_look(d0)
+    seen = [stats.see(blocks[:, :n], noise) for n in range(start, most + 1)]
     halves = [stats.confirm_half(one) if confirming else stats.same_half(one, most, d0) for one in seen]
     return Looks(tuple(seen), tuple(halves), noise, paths)
 

@@ -4,7 +4,7 @@ One process launch is the sampling unit, one block of four launches gives one nu
 the head's launches minus that of the base's. Few blocks mean few degrees of freedom, and few degrees of
 freedom are what makes a t-test need many blocks; a scenario's history knows its noise far better than two
 blocks do. So today's variance is shrunk towards the history's (Smyth 2004, limma), which counts for at most
-eight degrees of freedom, because noise differs from day to day; where today's variance is too large for
+four degrees of freedom, because noise differs from hour to hour; where today's variance is too large for
 it, the history is dropped. It is never dropped for being too large: that errs to the safe side.
 
 All functions take arrays or scalars: the engine and the simulations that check it run the same code.
@@ -14,8 +14,8 @@ Everything is on the scale of natural logarithms until a verdict is written.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-MAX_PRIOR_DF = 8
+MAX_PRIOR_DF = 4
+"""With eight, decisions in an hour that was louder than its history kept one and a half times the level that was
+asked for; with four they kept it, for 1 % more launches where nothing is there."""
+TRIM_FROM = 5
+"""Blocks from which on trimming tells those far off: of fewer, two or three hit by one burst are the majority."""
 MISFIT = 0.2
 """Today's variance is held against the history when its F-test says less than this (upper tail). On recorded
 blocks, a neighbour that was not there when the history was made let two and a half times as many false alarms
@@ -117,20 +121,19 @@ def settled(values: ArrayLike, noise: Noise | None) -> Floats:
     return pulled_in(found, max(noise.sd, MIN_SD))
 
 
-def moments(values: Sequence[float], noise: Noise | None = None) -> tuple[int, float, float]:
-    """Number, mean and unbiased variance (0 for a single value) of block statistics as they count."""
-    if noise is not None and noise.trimmed:
-        values = settled(values, noise).tolist()
-    n = len(values)
-    mean = math.fsum(values) / n
-    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1) if n > 1 else 0.0
-    return n, mean, variance
+def misfits(n: int, variance: ArrayLike, noise: Noise, sd: float) -> NDArray[np.bool_]:
+    """Whether `n` blocks of that variance are too loud for a history of that standard deviation."""
+    from scipy.special import fdtrc
+
+    today = np.asarray(variance, dtype=np.float64)
+    if n < 2:
+        return np.zeros_like(today, dtype=bool)
+    history = np.float64(max(sd, MIN_SD) ** 2)
+    return np.asarray(fdtrc(n - 1, max(noise.df, prior_df(noise)), today / history) < MISFIT)
 
 
 def moderated(n: int, variance: ArrayLike, noise: Noise | None) -> tuple[Floats, Floats]:
     """Standard deviation of one block and its degrees of freedom, after `n` blocks of that variance."""
-    from scipy.special import fdtrc
-
     today = np.asarray(variance, dtype=np.float64)
     d0 = prior_df(noise)
     d = n - 1
@@ -140,7 +143,7 @@ def moderated(n: int, variance: ArrayLike, noise: Noise | None) -> tuple[Floats,
     pooled = (d0 * history + d * today) / (d0 + d)
     df = np.full_like(today, d0 + d)
     if d > 0:
-        misfit = fdtrc(d, max(noise.df, d0), today / history) < MISFIT
+        misfit = misfits(n, today, noise, noise.sd)
         pooled = np.where(misfit, today, pooled)
         df = np.where(misfit, float(d), df)
     return np.maximum(np.sqrt(pooled), MIN_SD), df
@@ -201,16 +204,35 @@ class Seen:
     sd: Floats
     df: Floats
     z: Floats
-    """Normal equivalent of the moderated t, signed."""
+    """Normal equivalent of the moderated t, signed; of the wider scatter where too few blocks are trimmed."""
     noise: Floats
     """What the threshold is taken from."""
 
 
-def see(n: int, mean: ArrayLike, variance: ArrayLike, noise: Noise | None) -> Seen:
-    """The moderated t of `n` blocks with this mean and variance."""
-    mean_ = np.asarray(mean, dtype=np.float64)
-    sd, df = moderated(n, variance, noise)
-    return Seen(n, mean_, sd, df, z_of_t(mean_ / (sd / math.sqrt(n)), df), noise_sd(sd, noise))
+def see(values: ArrayLike, noise: Noise | None) -> Seen:
+    """The moderated t of block statistics (last axis).
+
+    Where the history says that blocks are now and then far off, they are pulled in; but not where more of them are
+    than it says, for then it does not fit and is dropped, with all that it says.
+    """
+    raw = np.asarray(values, dtype=np.float64)
+    n = raw.shape[-1]
+    mean, variance = raw.mean(axis=-1), raw.var(axis=-1, ddof=1) if n > 1 else np.zeros(raw.shape[:-1])
+    if noise is None or not noise.trimmed or not prior_df(noise):
+        sd, df = moderated(n, variance, noise)
+        return Seen(n, mean, sd, df, z_of_t(mean / (sd / math.sqrt(n)), df), noise_sd(sd, noise))
+    heavy = max(noise.heavy, noise.sd)
+    loud = misfits(n, variance, noise, heavy)
+    pulled = settled(raw, noise)
+    sd, df = moderated(n, pulled.var(axis=-1, ddof=1) if n > 1 else variance, noise)
+    wide, wide_df = sd, df
+    if n < TRIM_FROM:
+        wide, wide_df = moderated(n, variance, replace(noise, sd=heavy))
+    alone, alone_df = np.maximum(np.sqrt(variance), MIN_SD), np.full_like(df, n - 1)
+    mean = np.where(loud, mean, pulled.mean(axis=-1))
+    sd, df = np.where(loud, alone, sd), np.where(loud, alone_df, df)
+    wide, wide_df = np.where(loud, alone, wide), np.where(loud, alone_df, wide_df)
+    return Seen(n, mean, sd, df, z_of_t(mean / (wide / math.sqrt(n)), wide_df), noise_sd(sd, noise))
 
 
 @dataclass(frozen=True)
@@ -286,18 +308,14 @@ def judge_confirm(
     )
 
 
-def look(
-    n: int, mean: ArrayLike, variance: ArrayLike, policy: DecisionPolicy, noise: Noise | None, *, alpha: float
-) -> Look:
-    """The first stage after `n` blocks."""
-    d0, seen = prior_df(noise), see(n, mean, variance, noise)
+def look(seen: Seen, policy: DecisionPolicy, noise: Noise | None, *, alpha: float) -> Look:
+    """The first stage, at a look."""
+    d0 = prior_df(noise)
     return judge_first(seen, same_half(seen, policy.max_blocks, d0), policy, d0, alpha=alpha)
 
 
 def confirm_look(
-    n: int,
-    mean: ArrayLike,
-    variance: ArrayLike,
+    seen: Seen,
     sign: ArrayLike,
     first: ArrayLike,
     policy: DecisionPolicy,
@@ -305,8 +323,7 @@ def confirm_look(
     *,
     alpha: float,
 ) -> Look:
-    """The confirmation after `n` fresh blocks, looked at from the planned number of blocks on (`first` there)."""
-    seen = see(n, mean, variance, noise)
+    """The confirmation, looked at from the planned number of fresh blocks on (`first` there)."""
     return judge_confirm(seen, confirm_half(seen), sign, first, policy, prior_df(noise), alpha=alpha)
 
 

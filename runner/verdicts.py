@@ -73,10 +73,10 @@ def first_reading(
     values: Sequence[float], policy: DecisionPolicy, noise: Noise | None, *, alpha: float
 ) -> Reading | None:
     """The first stage after these block statistics; None before its first look."""
-    n, mean, variance = stats.moments(values, noise) if values else (0, 0.0, 0.0)
-    if n < first_look(stats.prior_df(noise)):
+    if len(values) < first_look(stats.prior_df(noise)):
         return None
-    return _reading(n, mean, stats.look(n, mean, variance, policy, noise, alpha=alpha), 1)
+    seen = stats.see(values, noise)
+    return _reading(seen, stats.look(seen, policy, noise, alpha=alpha), 1)
 
 
 def confirm_reading(
@@ -90,17 +90,17 @@ def confirm_reading(
 ) -> Reading | None:
     """The confirmation of an effect of that sign after these fresh block statistics, `planned` of which were
     to decide it; None before its first look."""
-    n, mean, variance = stats.moments(values, noise) if values else (0, 0.0, 0.0)
-    if n < first_look(stats.prior_df(noise)):
+    if len(values) < first_look(stats.prior_df(noise)):
         return None
-    look = stats.confirm_look(n, mean, variance, sign, n == planned, policy, noise, alpha=alpha)
-    return _reading(n, mean, look, sign)
+    seen = stats.see(values, noise)
+    look = stats.confirm_look(seen, sign, seen.n == planned, policy, noise, alpha=alpha)
+    return _reading(seen, look, sign)
 
 
-def _reading(n: int, mean: float, look: stats.Look, sign: int) -> Reading:
+def _reading(seen: stats.Seen, look: stats.Look, sign: int) -> Reading:
     return Reading(
-        n,
-        mean,
+        seen.n,
+        float(seen.mean),
         float(look.half),
         float(look.sd),
         float(look.df),

@@ -37,6 +37,7 @@ class _Scatter:
     df: float
     location: Location = "mean"
     trimmed: bool = False
+    heavy: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,10 @@ def read(file: SnapshotFile) -> Snapshot:
         raise SnapshotError(f"is damaged: {error.what}", where=file.where, mend=MEND) from None
     if not all(0 <= seconds <= MAX_SECONDS for seconds in costs.values()):
         raise SnapshotError(f"is damaged: {COSTS} has a cost that is none", where=file.where, mend=MEND)
-    if not all(0 <= row.sd < math.inf and 0 < row.df < math.inf for row in scatter):
+    if not all(
+        min(row.sd, row.heavy) >= 0 and max(row.sd, row.heavy) < math.inf and 0 < row.df < math.inf
+        for row in scatter
+    ):
         raise SnapshotError(f"is damaged: {NOISE} has a noise that is none", where=file.where, mend=MEND)
     model = fault = None
     if file.manifest.model != "prior":
@@ -139,7 +143,10 @@ def read(file: SnapshotFile) -> Snapshot:
         file,
         arrays.from_parts(file.part(arrays.ARRAYS), file.part(arrays.NAMES), file.where),
         costs,
-        {(row.scenario, row.metric): Noise(row.sd, row.df, row.location, row.trimmed) for row in scatter},
+        {
+            (row.scenario, row.metric): Noise(row.sd, row.df, row.location, row.trimmed, row.heavy)
+            for row in scatter
+        },
         model,
         fault,
         file.parts.get(SCANS, b""),

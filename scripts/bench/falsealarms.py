@@ -100,7 +100,18 @@ def replay(options: argparse.Namespace) -> None:
     rng = np.random.default_rng(1)
     found = trials.trials(options.folder, options.mirror, options.only)
     print(f"level asked for: first stage {alpha:.4f}, confirmed {alpha**2:.1e}")
-    pairs = ("quiet on quiet", "hog on hog", "hog on quiet", "quiet on hog", "none on quiet", "none on hog")
+    pairs = (
+        "none on live",
+        "quiet on live",
+        "hog on live",
+        "live on live",
+        "quiet on quiet",
+        "hog on hog",
+        "hog on quiet",
+        "quiet on hog",
+        "none on quiet",
+        "none on hog",
+    )
     for pair in pairs:
         known, _, kind = pair.partition(" on ")
         total = suspected = agreed = wrong = 0

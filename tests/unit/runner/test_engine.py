@@ -166,17 +166,25 @@ def test_too_noisy_to_say_is_inconclusive_and_says_what_would_be_seen() -> None:
 
 def test_metrics_that_do_not_gate_are_reported_and_never_decide() -> None:
     one = scenario(metrics=(WALL, RSS))
-    verdicts = decided(one, replay(one, pool(one, OLD), pool(one, NEW, rss=1.5)))
-    assert [verdict.verdict for verdict in verdicts] == ["same", "regressed"]
-    assert [verdict.confirmed for verdict in verdicts] == [False, False]
-    assert verdicts[1].ratio == pytest.approx(1.5, rel=0.05)
-    assert verdicts[0].blocks < 6
+    told = []
+    for seed in range(10):
+        wall, rss = decided(one, replay(one, pool(one, OLD), pool(one, NEW, rss=1.5)), seed=seed)
+        assert (wall.verdict, wall.confirmed, rss.confirmed) == ("same", False, False)
+        assert wall.blocks < 9
+        assert rss.ratio == pytest.approx(1.5, rel=0.05)
+        told.append(rss.verdict)
+    # It is looked at when the others have decided: now and then that is too early to say.
+    assert told.count("regressed") >= 6
+    assert set(told) <= {"regressed", "inconclusive"}
 
 
 def test_each_gate_metric_decides_for_itself() -> None:
     one = scenario(metrics=(WALL, RSS), gate=(WALL, RSS))
-    verdicts = decided(one, replay(one, pool(one, OLD), pool(one, NEW, rss=1.5)))
-    assert [verdict.verdict for verdict in verdicts] == ["same", "regressed"]
+    for seed in range(10):
+        wall, rss = decided(one, replay(one, pool(one, OLD), pool(one, NEW, rss=1.5)), seed=seed)
+        assert (rss.verdict, rss.confirmed) == ("regressed", True)
+        # The run stops for the one that regressed, whatever the other still needs.
+        assert wall.verdict in ("same", "inconclusive")
 
 
 def test_head_that_crashes_is_broken_after_two_blocks_and_base_that_crashes_makes_it_fixed() -> None:

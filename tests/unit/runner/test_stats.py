@@ -55,18 +55,55 @@ def test_failed_launches_are_not_fast_ones() -> None:
 
 def test_without_history_it_is_the_plain_t_test() -> None:
     values = np.array([0.03, 0.05, 0.01, 0.04])
-    n, mean, variance = stats.moments(list(values))
-    sd, df = stats.moderated(n, variance, None)
-    z = stats.z_of_t(mean / (float(sd) / math.sqrt(n)), df)
-    assert stats.two_sided_p(z) == pytest.approx(reference.ttest_1samp(values, 0.0).pvalue)
+    seen = stats.see(values, None)
+    assert stats.two_sided_p(seen.z) == pytest.approx(reference.ttest_1samp(values, 0.0).pvalue)
 
 
-def test_history_counts_for_eight_degrees_of_freedom_and_no_more() -> None:
+def test_history_counts_for_some_degrees_of_freedom_and_no_more() -> None:
+    most = stats.MAX_PRIOR_DF
     sd, df = stats.moderated(3, 0.01**2, Noise(0.02, 400.0))
-    assert df == 10
-    assert float(sd) ** 2 == pytest.approx((8 * 0.02**2 + 2 * 0.01**2) / 10)
-    assert [stats.prior_df(Noise(0.02, df)) for df in (0, 1.9, 2, 5, 8, 900)] == [0, 0, 2, 4, 8, 8]
+    assert df == most + 2
+    assert float(sd) ** 2 == pytest.approx((most * 0.02**2 + 2 * 0.01**2) / (most + 2))
+    assert [stats.prior_df(Noise(0.02, df)) for df in (0, 1.9, 2, 5, 8, 900)] == [0, 0, 2, 4, most, most]
     assert stats.prior_df(Noise(math.nan, 50.0)) == 0
+
+
+TRIMMED = Noise(0.02, 50.0, "lowest", True, 0.05)
+
+
+def test_one_block_that_is_far_off_is_pulled_in() -> None:
+    values = [0.01, -0.01, 0.0, 0.005, 0.1, -0.005]
+    seen, plain = stats.see(values, TRIMMED), stats.see(values, Noise(0.02, 50.0))
+    assert abs(float(seen.mean)) < 0.011 < 0.016 < abs(float(plain.mean))
+    assert float(seen.sd) < float(plain.sd)
+
+
+def test_where_more_are_far_off_than_the_history_says_it_is_dropped_with_its_trimming() -> None:
+    values = [0.01, 0.5, -0.4, 0.6, -0.3, 0.02]
+    seen = stats.see(values, TRIMMED)
+    plain = stats.see(values, None)
+    assert float(seen.mean) == pytest.approx(float(plain.mean))
+    assert float(seen.z) == pytest.approx(float(plain.z))
+    assert float(seen.df) == len(values) - 1
+
+
+def test_of_few_blocks_none_is_known_to_be_far_off() -> None:
+    """Two that one burst hit look like an effect: until trimming can tell, the wider scatter decides."""
+    narrow = Noise(0.02, 50.0, "lowest")
+    burst = [0.1, 0.11]
+    assert abs(float(stats.see(burst, TRIMMED).z)) < abs(float(stats.see(burst, narrow).z)) / 1.5
+    many = [0.1, 0.11, 0.1, 0.12, 0.11]
+    assert float(stats.see(many, TRIMMED).z) == pytest.approx(float(stats.see(many, narrow).z))
+
+
+def test_arrays_are_judged_as_their_rows_are() -> None:
+    rows = np.random.default_rng(3).normal(0, 0.04, (50, 4))
+    for noise in (None, TRIMMED, Noise(0.02, 50.0)):
+        seen = stats.see(rows, noise)
+        for at, row in enumerate(rows):
+            one = stats.see(row, noise)
+            assert float(one.z) == pytest.approx(float(seen.z[at]))
+            assert float(one.mean) == pytest.approx(float(seen.mean[at]))
 
 
 def test_history_is_dropped_where_today_is_noisier_but_not_where_it_is_quieter() -> None:
@@ -74,7 +111,7 @@ def test_history_is_dropped_where_today_is_noisier_but_not_where_it_is_quieter()
     quiet, quiet_df = stats.moderated(4, 0.0001**2, Noise(0.02, 50.0))
     assert float(noisy) == pytest.approx(0.1)
     assert float(noisy_df) == 3
-    assert float(quiet_df) == 11
+    assert float(quiet_df) == stats.MAX_PRIOR_DF + 3
     assert float(quiet) > 0.01
 
 
@@ -106,7 +143,7 @@ def test_threshold_is_the_floor_or_the_noise() -> None:
 
 def test_detectable_effect_shrinks_with_blocks_and_grows_with_noise() -> None:
     def seen(n: int, sd: float) -> float:
-        return stats.detectable_log(n, sd, 8 + n - 1, alpha=0.01, max_blocks=12, d0=8, threshold=0.0)
+        return stats.detectable_log(n, sd, 8 + n - 1, alpha=0.01, max_blocks=12, d0=4, threshold=0.0)
 
     assert seen(12, 0.02) < seen(6, 0.02) < seen(2, 0.02) < seen(2, 0.04)
 
