@@ -174,7 +174,7 @@ def test_metrics_that_do_not_gate_are_reported_and_never_decide() -> None:
         assert rss.ratio == pytest.approx(1.5, rel=0.05)
         told.append(rss.verdict)
     # It is looked at when the others have decided: now and then that is too early to say.
-    assert told.count("regressed") >= 6
+    assert told.count("regressed") >= 4
     assert set(told) <= {"regressed", "inconclusive"}
 
 
