@@ -12,11 +12,12 @@ too, against 0.01 s for sqlite3, and its `insert_all` writes half the rows a sec
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
@@ -179,6 +180,79 @@ class DatabaseFile:
         row = self.connection.execute("SELECT text FROM word WHERE id = ?", (int(key),)).fetchone()
         return str(row[0])
 
+    def backup(self, target: Path) -> int:
+        """Copy all to `target`, whole, while others may write; bytes.
+
+        Raises:
+            StoreError: `target` is there already, or cannot be written; nothing is left of it then.
+        """
+        if os.path.lexists(target):
+            raise StoreError("is there already", where=str(target), mend="name a new file, or move it away")
+        part = target.with_name(f"{target.name}.{os.getpid()}.part")
+        try:
+            copy = sqlite3.connect(part)
+            try:
+                with self.errors():
+                    self.connection.backup(copy)
+            finally:
+                copy.close()
+            os.link(part, target)  # unlike a rename this does not replace what came meanwhile
+            return target.stat().st_size
+        except (OSError, sqlite3.Error) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise StoreError(f"cannot be written: {why}", where=str(target)) from None
+        finally:
+            with suppress(OSError):
+                part.unlink()
+
+    def compact(self) -> tuple[int, int]:
+        """Give unused space back to the disk; bytes before and after."""
+        before = self._size()
+        with self.errors():
+            self.connection.execute("VACUUM")
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return before, self._size()
+
+    def _size(self) -> int:
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(path.stat().st_size for path in files if path.exists())
+
+    def export(self, folder: Path) -> dict[str, int]:
+        """Write every view to `folder` as JSON lines, sorted, as of one moment; records by view.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        counts: dict[str, int] = {}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with self.errors():
+                self.connection.execute("BEGIN")
+                try:
+                    views = self.connection.execute(
+                        "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"
+                    ).fetchall()
+                    for (view,) in views:
+                        counts[view] = self._export(view, folder / f"{view}.jsonl")
+                finally:
+                    self.connection.execute("ROLLBACK")
+        except OSError as error:
+            raise StoreError(f"cannot be written: {error.strerror}", where=str(folder)) from None
+        return counts
+
+    def _export(self, view: str, path: Path) -> int:
+        rows = self.connection.execute(f"SELECT * FROM {view} ORDER BY 1, 2")  # noqa: S608 - a view of ours
+        names = [column[0] for column in rows.description]
+        part = path.with_name(f"{path.name}.part")
+        count = 0
+        with part.open("w", encoding="utf-8") as stream:
+            for row in rows:
+                record = dict(zip(names, row, strict=True))
+                stream.write(json.dumps(record, ensure_ascii=False, sort_keys=True) + "\n")
+                count += 1
+        part.replace(path)
+        return count
+
     def check(self) -> list[str]:
         """What is wrong with the file, in SQLite's words; empty when all is well. Reads everything.
 
@@ -193,6 +267,23 @@ class DatabaseFile:
                 for table, row, parent, _ in self.connection.execute("PRAGMA foreign_key_check")
             ]
         return faults
+
+
+def version(path: Path) -> int:
+    """The schema version of the file at `path`, which is left as it is; 0 where there is none.
+
+    Raises:
+        StoreError: it is no store, or cannot be read.
+    """
+    if not path.exists():
+        return 0
+    connection = _connect(path, read_only=True)
+    try:
+        return migrations.version_of(connection)
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
+    finally:
+        connection.close()
 
 
 def explained(error: sqlite3.Error, path: Path) -> StoreError:

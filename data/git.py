@@ -28,6 +28,10 @@ FETCH_S = 600.0
 _SHA = re.compile(r"^([0-9a-f]{40}|[0-9a-f]{64})$")
 
 
+MOST_GAPS = 50
+"""Commits of a history that lack files, from which on no lines are counted at all."""
+
+
 class GitRepo:
     """A git checkout; `root` is the top of its work tree.
 
@@ -191,29 +195,78 @@ class GitRepo:
 
         One pass of one git process, read as it comes. `index` counts from the root and `time` never
         falls, also where `after` cuts. In a shallow clone both count from where it was cut off, and the
-        oldest commit has no files, as its diff cannot be known. In a partial clone lines are not counted:
-        -1 stands in their place.
+        oldest commit has no files, as its diff cannot be known. In a partial clone, and where files are
+        missing, lines are not counted: -1 stands in their place.
 
         Raises:
             UsageError: `after` is not on the first-parent history of `tip`.
         """
         index, clock = self._position(after) if after else (0, 0.0)
-        words = ("log", "--reverse", "--first-parent", *git_log.FIXED, *self._counting, git_log.FORMAT)
         expected = after
+        for entry in self._log(tip, after):
+            if expected and (not entry.parents or entry.parents[0] != expected):
+                raise self._not_on_history(expected, tip)
+            expected = None
+            clock = max(clock, entry.time)
+            if entry.sha in self._cut:
+                entry = replace(entry, files=())
+            yield entry.change(index=index, time=clock)
+            index += 1
+        if expected and expected != tip:
+            raise self._not_on_history(expected, tip)
+
+    def _log(self, tip: Sha, after: Sha | None) -> Iterator[git_log.Entry]:
+        """Entries of first-parent history, oldest first.
+
+        Where a copy of a partial clone, which does not say that it is one, lacks a file, git dies when it is to
+        count its lines: that commit is read without counting, and the next ones as before.
+        """
+        done, again = after, 0
+        while True:
+            counting = git_log.RAW if again > MOST_GAPS else self._counting
+            held: git_log.Entry | None = None
+            try:
+                for entry in self._entries(counting, tip, done):
+                    if held is not None:
+                        done = held.sha
+                        yield held
+                    held = entry  # it is whole when the next one begins, or git ends well
+            except GitError:
+                lost = self._next(tip, done)
+                if counting == git_log.RAW or lost is None or not self._lacks_files(lost):
+                    raise
+                (entry,) = self._entries(git_log.RAW, lost, None, "-1")
+                done, again = lost, again + 1
+                yield entry
+            else:
+                if held is not None:
+                    yield held
+                return
+
+    def _entries(
+        self, counting: tuple[str, ...], tip: Sha, after: Sha | None, *more: str
+    ) -> Iterator[git_log.Entry]:
+        words = ("log", "--reverse", "--first-parent", *git_log.FIXED, *counting, git_log.FORMAT, *more)
         with git_process.streaming(
             self.root, *words, "--end-of-options", tip, *([f"^{after}"] if after else []), "--"
         ) as stdout:
-            for entry in git_log.entries(git_process.fields(stdout)):
-                if expected and (not entry.parents or entry.parents[0] != expected):
-                    raise self._not_on_history(expected, tip)
-                expected = None
-                clock = max(clock, entry.time)
-                if entry.sha in self._cut:
-                    entry = replace(entry, files=())
-                yield entry.change(index=index, time=clock)
-                index += 1
-        if expected and expected != tip:
-            raise self._not_on_history(expected, tip)
+            yield from git_log.entries(git_process.fields(stdout))
+
+    def _next(self, tip: Sha, after: Sha | None) -> Sha | None:
+        """The first commit of first-parent history behind `after`."""
+        words = ("rev-list", "--first-parent", "--reverse", "--end-of-options", tip)
+        found = git_process.text(self.root, *words, *([f"^{after}"] if after else []), "--")
+        return Sha(found.partition("\n")[0]) if found else None
+
+    def _lacks_files(self, sha: Sha) -> bool:
+        """Whether it is files that are missing of what a commit and its parent differ in, and not worse."""
+        words = ("-r", "-m", "--first-parent", "--root", "--no-abbrev", sha)
+        try:
+            raw = git_process.run(self.root, "diff-tree", *words).stdout
+        except GitError:
+            return False
+        ids = {word for line in raw.splitlines() if line.startswith(b":") for word in line.split()[2:4]}
+        return bool(self._objects.missing(name.decode() for name in ids if name.strip(b"0")))
 
     def on_history(self, tip: Sha) -> frozenset[Sha]:
         """The commits of the first-parent history of `tip`."""

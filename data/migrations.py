@@ -34,7 +34,22 @@ class Migration:
     apply: Callable[[sqlite3.Connection], None]
 
 
-MIGRATIONS: tuple[Migration, ...] = ()
+def _parts(*names: str) -> Callable[[sqlite3.Connection], None]:
+    """A step that makes tables, views and indexes as the schema of today has them; for those that have never
+    changed since."""
+
+    def apply(connection: sqlite3.Connection) -> None:
+        for statement in statements(for_sqlite(schema_text())):
+            made = re.search(r"^CREATE (?:TABLE|VIEW|INDEX) (\w+)", statement, re.MULTILINE)
+            if made is not None and made[1] in names:
+                connection.execute(statement)
+
+    return apply
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(2, "what other tools measured", _parts("measurement", "measurement_by_series", "measurements")),
+)
 """All steps, in order. The schema file always shows the result of the last one."""
 
 VERSION = 1 + len(MIGRATIONS)

@@ -136,3 +136,21 @@ def select_launches(*, run: bool, scenario: bool, stage: bool) -> str:
     if stage:
         chosen.append("l.stage = :stage")
     return _LAUNCHES.format(chosen=" AND ".join(chosen))
+
+
+INSERT_MEASUREMENT = """
+INSERT INTO measurement (digest, scenario_id, host_id, version, sha_id, at, value, unit, direction, processes)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (digest) DO NOTHING
+"""
+
+SELECT_SERIES = """
+SELECT s.text, h.text, m.scenario_id, m.host_id, m.version
+FROM (SELECT DISTINCT scenario_id, host_id, version FROM measurement) m
+JOIN word s ON s.id = m.scenario_id JOIN word h ON h.id = m.host_id ORDER BY s.text, h.text, m.version
+"""
+
+SELECT_MEASUREMENTS = """
+SELECT c.text, m.at, m.value, m.unit, m.direction, m.processes
+FROM measurement m JOIN word c ON c.id = m.sha_id
+WHERE m.scenario_id = ? AND m.host_id = ? AND m.version = ? ORDER BY c.text, m.at, m.value, m.digest
+"""

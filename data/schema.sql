@@ -113,6 +113,24 @@ CREATE TABLE phase (
     PRIMARY KEY (launch_id, mark_id)
 ) WITHOUT ROWID, STRICT;
 
+-- One number that another tool measured on a commit: a point of a benchmark's history. What the tool repeated
+-- within a process is one number here; it is no launch, and never used as one.
+CREATE TABLE measurement (
+    id INTEGER PRIMARY KEY,                             -- local key
+    digest INTEGER NOT NULL UNIQUE,                     -- of the whole record
+    scenario_id INTEGER NOT NULL REFERENCES word(id),   -- the benchmark, as a scenario's name
+    host_id INTEGER NOT NULL REFERENCES word(id),       -- machine and environment; series never mix two
+    version TEXT NOT NULL,                              -- of the benchmark; series never mix two
+    sha_id INTEGER NOT NULL REFERENCES word(id),        -- the commit
+    at REAL,                                            -- when it was measured; null where nobody says
+    value REAL NOT NULL,                                -- in its unit
+    unit TEXT NOT NULL,                                 -- s, bytes, or the tool's own
+    direction TEXT NOT NULL,                            -- smaller or larger: which is better
+    processes INTEGER NOT NULL                          -- launches behind it; 0 for a summary that does not say
+) STRICT;
+
+CREATE INDEX measurement_by_series ON measurement (scenario_id, host_id, version);
+
 -- Where an outcome can come from, and how much it is believed. Rule of precedence, applied when outcomes are
 -- read as of a moment t: of all outcomes of one (base, change, scenario, metric) with known_at < t, the one
 -- with the largest (strength, known_at, digest) speaks and the others are silent. Nothing is ever deleted,
@@ -213,6 +231,13 @@ FROM sample v JOIN launch l ON l.id = v.launch_id JOIN word m ON m.id = v.metric
 CREATE VIEW phases AS
 SELECT l.digest, l.name AS launch, m.text AS mark, v.seconds
 FROM phase v JOIN launch l ON l.id = v.launch_id JOIN word m ON m.id = v.mark_id;
+
+-- Measurements in words.
+CREATE VIEW measurements AS
+SELECT m.digest, s.text AS scenario, h.text AS host, m.version, c.text AS sha, m.at, m.value, m.unit,
+    m.direction, m.processes
+FROM measurement m JOIN word s ON s.id = m.scenario_id JOIN word h ON h.id = m.host_id
+JOIN word c ON c.id = m.sha_id;
 
 -- All outcomes in words, those that another one has superseded included.
 CREATE VIEW outcomes AS

@@ -36,6 +36,7 @@ from tithe.data.records import (
     Sha,
     Stage,
 )
+from tithe.data.results import Point
 
 _CHUNK = 2000
 """Launches that are read at once: no read stays open while the caller works, or writes."""
@@ -100,6 +101,18 @@ class Store:
     def check(self) -> list[str]:
         """What is wrong with the file; empty when all is well. Reads everything."""
         return self._file.check()
+
+    def backup(self, target: Path) -> int:
+        """Copy the store, whole, to a file that must not be there; its size in bytes."""
+        return self._file.backup(target)
+
+    def compact(self) -> tuple[int, int]:
+        """Give unused space back; bytes before and after."""
+        return self._file.compact()
+
+    def export(self, folder: Path) -> dict[str, int]:
+        """Write every view as JSON lines to `folder`; records by view."""
+        return self._file.export(folder)
 
     # What changed.
 
@@ -355,6 +368,45 @@ class Store:
                 for key, noise in found.items()
             }
         return dict(sorted(noises.items()))
+
+    def add_measurements(self, points: Iterable[tuple[ScenarioName, Point]]) -> int:
+        """Add what other tools measured; the number that was new. `commit` of each is a full id."""
+        new = 0
+        with self.transaction():
+            for scenario, point in points:
+                about = (scenario, point.host, point.version, point.commit)
+                when = None if point.at is None else _real(point.at)
+                row = (when, _real(point.value), point.unit, point.direction, point.processes)
+                cursor = self._connection.execute(
+                    queries.INSERT_MEASUREMENT,
+                    (
+                        _digest("measurement", *about, *row),
+                        self._word(scenario),
+                        self._word(point.host),
+                        point.version,
+                        self._word(point.commit),
+                        *row,
+                    ),
+                )
+                new += cursor.rowcount
+        return new
+
+    def measurements(self) -> Iterator[tuple[ScenarioName, list[Point]]]:
+        """What other tools measured, series by series (scenario, host and version of the benchmark)."""
+        with self._errors():
+            keys = self._connection.execute(queries.SELECT_SERIES).fetchall()
+        for scenario, host, scenario_id, host_id, version in keys:
+            with self._errors():
+                rows = self._connection.execute(
+                    queries.SELECT_MEASUREMENTS, (scenario_id, host_id, version)
+                ).fetchall()
+            yield (
+                ScenarioName(scenario),
+                [
+                    Point(scenario, value, unit, direction, sha, host, at, processes, version)
+                    for sha, at, value, unit, direction, processes in rows
+                ],
+            )
 
     # What was concluded.
 

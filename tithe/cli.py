@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "Write a demo repository with a history of real faults."),
     "init": ("init", "Write a commented tithe.toml that fits this repository."),
     "scenarios": ("scenarios", "List the scenarios, what they cost and when they last regressed."),
-    "ingest": ("ingest", "Take in git history, or bundles of outcomes from other machines."),
+    "ingest": ("ingest", "Take in git history, bundles, or results of other tools."),
     "train": ("train", "Train the model, backtest it, and promote it if it is better."),
     "select": ("select", "Choose the scenarios that are worth running for a change."),
     "run": ("run", "A/B-test a selection, or named scenarios, base against head."),
@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "Show a result again: summary, comment, annotations, JUnit."),
     "ci": ("ci", "The steps of a CI job: check a change, comment on it."),
     "status": ("status", "Show what the store knows and what is missing."),
+    "db": ("db", "Check, back up, compact or export the store."),
 }
 
 EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_MEANINGS.items()) + "."

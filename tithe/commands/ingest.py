@@ -1,4 +1,4 @@
-"""`tithe ingest git|spool`: what happened, into the store."""
+"""`tithe ingest git|spool|results`: what happened, into the store."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tithe import options, output
 from tithe.wiring import Project
 
 
-@click.group("ingest", short_help="Take in git history, or bundles of outcomes from other machines.")
+@click.group("ingest", short_help="Take in git history, bundles, or results of other tools.")
 def command() -> None:
-    """Take in what happened: git history, or bundles of outcomes from other machines."""
+    """Take in what happened: git history, bundles of outcomes from other machines, results of other tools."""
 
 
 @command.command("git")
@@ -91,4 +91,87 @@ def spool(source: str, repo: Path, config_path: Path | None, style: str, output_
         if report.skipped:
             from tithe.data.errors import EXIT_INFRASTRUCTURE
 
+            raise click.exceptions.Exit(EXIT_INFRASTRUCTURE)
+
+
+@command.command("results")
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(exists=True, path_type=Path)
+)
+@click.option(
+    "--from",
+    "tool",
+    type=click.Choice(["asv", "pyperf", "pytest-benchmark", "hyperfine", "junit", "csv"]),
+    default=None,
+    help="The tool that wrote them. [default: the content tells]",
+)
+@click.option("--commit", default="", help="The revision that they were measured on, where they do not say.")
+@click.option("--host", default="", metavar="NAME", help="The machine, where they do not say.")
+@click.option("--unit", default="", help="The unit of the values, where they do not say or say wrongly.")
+@click.option("--prefix", default="", metavar="TEXT", help="Put before the names of the benchmarks.")
+@click.option(
+    "--smallest",
+    type=click.FloatRange(0.001, 10),
+    default=0.05,
+    show_default=True,
+    help="Relative effect from which on a step is one.",
+)
+@options.project_options
+@options.format_options
+def results(
+    paths: tuple[Path, ...],
+    tool: str | None,
+    commit: str,
+    host: str,
+    unit: str,
+    prefix: str,
+    smallest: float,
+    repo: Path,
+    config_path: Path | None,
+    style: str,
+    output_path: Path | None,
+) -> None:
+    """Take in what other tools measured, and find where each benchmark stepped.
+
+    PATH is a file or a folder, such as the results of asv. Each benchmark becomes a scenario's history: a step is an
+    outcome of the commit that it lies at, and is known from its fifth witness on; where nothing stepped is an outcome
+    too. Run `tithe ingest git` first: a commit that is not on its history has no place in a series.
+    """
+    from tithe.data.errors import EXIT_INFRASTRUCTURE
+    from tithe.results import take_in
+
+    with Project(repo, config_path) as project:
+        with output.Progress() as progress:
+            report = take_in(
+                project,
+                paths,
+                tool=tool or "",
+                commit=commit,
+                host=host,
+                unit=unit,
+                prefix=prefix,
+                smallest=smallest,
+                progress=progress,
+            )
+
+        def text(style: str) -> str:
+            lines = [
+                f"{report.files} files, {report.points} points, {report.added} of them new; "
+                f"{report.series} series, {report.steps} steps, {report.outcomes} new outcomes"
+            ]
+            if report.unknown:
+                lines.append(
+                    f"left out: {report.unknown} points of commits that are not on {project.config.main}"
+                )
+            if report.refused:
+                rows = [
+                    (output.name(one.where, 80), output.name(one.why, 100)) for one in report.first_refused
+                ]
+                more = report.refused - len(rows)
+                lines += ["", output.table(("refused", "because it"), rows, style)]
+                lines += [f"and {more} more"] if more else []
+            return "\n".join(lines)
+
+        output.emit(report, style, output_path, text)
+        if report.refused and not report.points:
             raise click.exceptions.Exit(EXIT_INFRASTRUCTURE)

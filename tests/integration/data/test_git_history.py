@@ -434,6 +434,23 @@ def test_git_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     git_process.require_git.cache_clear()
 
 
+def test_files_that_are_missing_cost_the_counts_of_their_commits_and_no_more(workshop: Make) -> None:
+    shop = workshop()
+    shas = [shop.commit(str(n), {"big": f"{n}\n" * (n + 1), "small": f"{n}\n"}) for n in range(6)]
+    blob = shop.git("rev-parse", f"{shas[3]}:big")
+    (shop.root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    repo = GitRepo.open(shop.root)
+    found = list(repo.first_parent(repo.head()))
+    assert [change.sha for change in found] == shas
+    assert [change.index for change in found] == list(range(6))
+    counted = [{edit.path: edit.added for edit in change.files} for change in found]
+    assert counted[2]["big"] == 3
+    assert counted[3] == counted[4] == {"big": -1, "small": -1}  # what differs from it is not counted either
+    assert counted[5]["small"] == 1
+    again = list(repo.first_parent(repo.head(), after=shas[1]))
+    assert again == found[2:]
+
+
 def test_a_broken_repository_says_what_git_says(workshop: Make) -> None:
     shop = workshop()
     shop.commit("one", {"f": "x"})

@@ -108,6 +108,47 @@ def test_a_part_without_a_comment_is_an_error(sql: str) -> None:
         schema_doc.parse(sql)
 
 
+def test_a_store_of_every_earlier_version_is_brought_to_this_one(tmp_path: Path) -> None:
+    """With what real stores of that version hold in each of their tables."""
+    for version in range(1, migrations.VERSION):
+        text = (Path(__file__).parent / "schemas" / f"v{version}.sql").read_text(encoding="utf-8")
+        path = tmp_path / f"v{version}.db"
+        connection = sqlite3.connect(path, isolation_level=None)
+        for statement in migrations.statements(migrations.for_sqlite(text)):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {migrations.APPLICATION_ID}")
+        connection.execute("INSERT INTO schema_version VALUES (?, 1.0, '0')", (version,))
+        connection.execute("INSERT INTO word VALUES (1, 'x')")
+        connection.execute("INSERT INTO word VALUES (2, '')")
+        connection.execute("INSERT INTO change VALUES (1, 5, 2, 0, 'Ada', 1.0, 's', '', 0)")
+        connection.execute("INSERT INTO file_edit VALUES (1, 0, 1, 2, 3, 4)")
+        connection.execute("INSERT INTO run VALUES (1, 5, 'run', 1, 1, 1.0, 1, 'asked', '')")
+        connection.execute(
+            "INSERT INTO launch VALUES (1, 5, 'l', 1, 1, 'base', 1, 'first', 0, 0, 'a', 1.0, 1.0, 'ok', 0, '')"
+        )
+        connection.execute("INSERT INTO sample VALUES (1, 1, 2.5)")
+        connection.execute(
+            "INSERT INTO outcome VALUES (1, 5, 1, 1, 1, 1, 'same', 1.0, 'ab', 'asked', 1, 1, 1, 1.0, 1.0, 2)"
+        )
+        before = {
+            name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall()  # noqa: S608 - ours
+            for name in ("word", "change", "file_edit", "run", "launch", "sample", "outcome")
+        }
+        connection.close()
+        with Store.open(path) as store:
+            assert store.check() == []
+            assert len(store.outcomes()) == 1
+            assert next(store.launches()).values == {"x": 2.5}
+        connection = sqlite3.connect(path)
+        assert migrations.version_of(connection) == migrations.VERSION
+        with Store.open(tmp_path / "new.db"):
+            pass
+        assert shape(connection) == shape(sqlite3.connect(tmp_path / "new.db"))
+        for name, rows in before.items():
+            found = connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall()  # noqa: S608 - ours
+            assert found == rows
+
+
 def test_the_schema_works_where_sqlite_has_no_strict_tables() -> None:
     plain = migrations.for_sqlite(migrations.schema_text(), (3, 31, 1))
     code = re.sub(r"--.*", "", plain)
@@ -178,16 +219,18 @@ def test_a_store_migrates_when_it_is_opened_for_writing(
 ) -> None:
     path = tmp_path / "store.db"
     Store.open(path).close()
-    steps = (
-        Migration(2, "a table more", lambda connection: connection.execute("CREATE TABLE more (a)") and None),
+    old, new = migrations.VERSION, migrations.VERSION + 1
+    more = Migration(
+        new, "a table more", lambda connection: connection.execute("CREATE TABLE more (a)") and None
     )
-    monkeypatch.setattr(migrations, "VERSION", 2)
+    steps = (*migrations.MIGRATIONS, more)
+    monkeypatch.setattr(migrations, "VERSION", new)
     upgrade = migrations.upgrade
     monkeypatch.setattr(migrations, "upgrade", lambda connection: upgrade(connection, migrations=steps))
-    with pytest.raises(StoreError, match="has schema version 1, older than version 2"):
+    with pytest.raises(StoreError, match=f"has schema version {old}, older than version {new}"):
         Store.open(path, read_only=True)
     Store.open(path).close()
     file = database.DatabaseFile.open(path, create=False, read_only=True)
-    assert migrations.version_of(file.connection) == 2
+    assert migrations.version_of(file.connection) == new
     assert file.connection.execute("SELECT * FROM more").fetchall() == []
     file.close()

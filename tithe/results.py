@@ -1,0 +1,124 @@
+"""Results of other tools on their way into the store: files to points, points to series, series to outcomes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tithe.data import results, series
+from tithe.data.records import SCHEMA, Outcome, ScenarioName
+from tithe.data.results import Point, Refused
+from tithe.data.series import Place
+from tithe.wiring import Project
+
+NAMED = 20
+"""Refused entries that a report names; all are counted."""
+TOGETHER = 20_000
+"""Outcomes of one transaction."""
+
+
+@dataclass(frozen=True)
+class ResultsReport:
+    """What `ingest results` prints."""
+
+    id: str
+    files: int
+    points: int
+    added: int
+    """Points that were not known."""
+    unknown: int
+    """Points of commits that are not on history."""
+    refused: int
+    first_refused: tuple[Refused, ...]
+    series: int
+    steps: int
+    outcomes: int
+    """Outcomes that were not known."""
+    schema: int = SCHEMA
+
+
+def take_in(
+    project: Project,
+    paths: Iterable[Path],
+    *,
+    tool: str,
+    commit: str,
+    host: str,
+    unit: str,
+    prefix: str,
+    smallest: float,
+    progress: Callable[[str], None],
+) -> ResultsReport:
+    """Reads the files, stores what they hold, and labels every series that the store has.
+
+    A file is one transaction: what is there is whole, and reading it again adds nothing.
+    """
+    store = project.store
+    history = {str(change.sha): Place(change.sha, change.index, change.time) for change in store.changes()}
+    finder = _Finder(history)
+    asked = project.repo.resolve(commit) if commit else ""
+    files = points = added = unknown = refused = 0
+    first: list[Refused] = []
+    for path in results.files(paths):
+        files += 1
+        progress(f"file {files}: {path.name}")
+        known: list[tuple[ScenarioName, Point]] = []
+        for found in results.read(path, tool=tool, commit=asked, host=host, unit=unit):
+            if isinstance(found, Refused):
+                refused += 1
+                if len(first) < NAMED:
+                    first.append(found)
+                continue
+            points += 1
+            whole = finder.full(found)
+            if whole is None:
+                unknown += 1
+                continue
+            known.append((ScenarioName(prefix + results.scenario_name(found.benchmark)), whole))
+        added += store.add_measurements(known)
+    counts = _label(project, history, smallest, progress)
+    return ResultsReport(
+        f"results-{int(time.time())}", files, points, added, unknown, refused, tuple(first), *counts
+    )
+
+
+class _Finder:
+    """Full ids of commits that results name by their first digits."""
+
+    def __init__(self, history: Mapping[str, Place]) -> None:
+        self._whole = set(history)
+        self._short: dict[tuple[int, str], str | None] = {}
+        self._lengths: set[int] = set()
+
+    def full(self, point: Point) -> Point | None:
+        if point.commit in self._whole:
+            return point
+        length = len(point.commit)
+        if length not in self._lengths:
+            self._lengths.add(length)
+            for sha in self._whole:
+                key = (length, sha[:length])
+                self._short[key] = None if key in self._short else sha  # two commits begin alike: neither
+        whole = self._short.get((length, point.commit))
+        return replace(point, commit=whole) if whole else None
+
+
+def _label(
+    project: Project, history: Mapping[str, Place], smallest: float, progress: Callable[[str], None]
+) -> tuple[int, int, int]:
+    """Series, steps and new outcomes."""
+    store, now = project.store, time.time()
+    count = steps = new = 0
+    waiting: list[Outcome] = []
+    for scenario, points in store.measurements():
+        count += 1
+        progress(f"series {count}: {scenario}")
+        for outcome in series.outcomes(scenario, points, history, smallest=smallest, now=now):
+            steps += outcome.verdict != "same"
+            waiting.append(outcome)
+        if len(waiting) >= TOGETHER:
+            new += store.add_outcomes(waiting)
+            waiting.clear()
+    return count, steps, new + store.add_outcomes(waiting)
