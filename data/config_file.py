@@ -18,7 +18,7 @@ SCENARIO_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_./:=+,@\[\]-]*$"
 METRIC_PATTERN = r"^[A-Za-z_][A-Za-z0-9_./-]*$"
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 MODULE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
-DEFAULT_SETUP_KEY = ("pyproject.toml", "setup.py", "setup.cfg", "requirements*.txt")
+DEFAULT_SETUP_KEY = ("pyproject.toml", "setup.py", "setup.cfg", "requirements*.txt", "*.lock")
 SIZE_PATTERN = r"^(0|[0-9]+(\.[0-9]+)?\s*(MB|MiB|GB|GiB))$"
 UNIT_PATTERN = r"^[^\s\x00-\x1f\x7f]*$"
 LINE_PATTERN = r"^[^\x00-\x1f\x7f]*$"

@@ -155,6 +155,10 @@ class GitRepo:
         """A commit on `parent` with these files (see `git_snapshot.changed`)."""
         return git_snapshot.changed(self.root, parent, contents, message)
 
+    def patched(self, parent: Sha, patch: bytes, where: str) -> Sha:
+        """A commit on `parent` with a patch applied (see `git_snapshot.patched`)."""
+        return git_snapshot.patched(self.root, parent, patch, where)
+
     def deepen(self, branch: str, *revisions: str) -> Iterator[None]:
         """Fetches more of a shallow clone's history with every step, until it is whole.
 

@@ -93,6 +93,26 @@ def changed(root: Path, parent: Sha, contents: Mapping[str, bytes], message: str
     return _commit(root, tree, parent, message)
 
 
+def patched(root: Path, parent: Sha, patch: bytes, where: str) -> Sha:
+    """A commit on `parent` with a patch applied, as `git diff` writes it; `parent` if it changes nothing.
+
+    Raises:
+        UsageError: the patch does not apply; says what git says.
+    """
+    with tempfile.TemporaryDirectory(prefix="tithe-index-") as folder:
+        env = {"GIT_INDEX_FILE": str(Path(folder, "index")), **_IDENTITY}
+        git_process.run(root, "read-tree", parent, env=env)
+        words = ("apply", "--cached", "--whitespace=nowarn", "-")
+        done = git_process.run(root, *words, stdin=patch, env=env, ok=(0, 1, 128))
+        if done.returncode:
+            said = git_process.decode(done.stderr).strip().splitlines()
+            what = safe_line(said[0].removeprefix("error: ")) if said else "git apply failed"
+            mend = f"make it against {parent[:10]}, such as by `git diff {parent[:10]}`"
+            raise UsageError(f"does not apply: {what}", where=where, mend=mend)
+        tree = git_process.text(root, "write-tree", env=env)
+    return _commit(root, tree, parent, "A patch")
+
+
 def _commit(root: Path, tree: str, parent: Sha, message: str) -> Sha:
     """The same for the same tree, parent and message; the parent where nothing differs."""
     if tree == git_process.text(root, "rev-parse", "--verify", f"{parent}^{{tree}}"):

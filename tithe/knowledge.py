@@ -46,6 +46,8 @@ class Way:
     """Revision whose tithe.toml says everything but the scenarios."""
     deepen: bool = False
     """Fetch as much of a shallow clone's history as is needed."""
+    patch: str = ""
+    """File with a diff, `-` for standard input, that the head has beside its revision."""
 
 
 class House(Protocol):

@@ -64,7 +64,13 @@ def project_options(command: F) -> F:
 
 
 def change_options(command: F) -> F:
-    """Adds `--base` and `--head` of a change under test."""
+    """Adds `--base`, `--head` and `--patch` of a change under test, the last gathered into `way`."""
+    command = click.option(
+        "--patch",
+        metavar="FILE",
+        default="",
+        help="A diff, - for standard input, applied to the head (to the last commit, not to the work tree).",
+    )(command)
     command = click.option(
         "--head", help="The revision under test. [default: the work tree, uncommitted changes included]"
     )(command)
@@ -135,6 +141,7 @@ def _gathered(command: F) -> F:
             spool=given.pop("spool", ""),
             policy_from=given.pop("policy_from"),
             deepen=given.pop("deepen"),
+            patch=given.pop("patch", ""),
         )
         return command(**given, way=way)
 

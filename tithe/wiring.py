@@ -5,6 +5,7 @@ Everything is made when it is first asked for, so that a command pays for nothin
 
 from __future__ import annotations
 
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -201,8 +202,22 @@ class Project(AbstractContextManager["Project"]):
             where = f"{self.config.path.name}: [tithe] main"
             raise UsageError(error.what, where=where, mend="name the branch of the history") from None
 
+    @cached_property
+    def _patch(self) -> bytes:
+        if self.way.patch == "-":
+            return sys.stdin.buffer.read()
+        try:
+            return Path(self.way.patch).read_bytes()
+        except OSError as error:
+            raise UsageError(
+                f"cannot be read: {error.strerror}", where=safe_line(self.way.patch), mend="name a diff"
+            ) from None
+
     def tip(self, head: str | None) -> Sha:
-        """The revision under test: as named, else the work tree with its uncommitted changes."""
+        """The revision under test: as named, else the work tree with its uncommitted changes; see `Way.patch`."""
+        if self.way.patch:
+            parent = self.repo.resolve(head) if head is not None else self.repo.head()
+            return self.repo.patched(parent, self._patch, self.way.patch)
         return self.repo.resolve(head) if head is not None else self.repo.snapshot_worktree()
 
     def revisions(self, base: str | None, head: str | None) -> tuple[Sha, Sha]:

@@ -6,6 +6,8 @@ import json
 import random
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -181,3 +183,47 @@ def test_migrate_says_what_it_did(bench: tuple[Project, list[str]]) -> None:
     done = project.tithe("db", "migrate")
     assert done.returncode == 0
     assert "as this tithe writes it" in done.stdout
+
+
+# A patch as the change under test.
+
+
+def test_a_patch_is_a_change_and_touches_nothing(bench: tuple[Project, list[str]], tmp_path: Path) -> None:
+    project, shas = bench
+    project.write("work.txt", "from a patch\n")
+    diff = project.git("diff") + "\n"
+    project.git("checkout", "--", "work.txt")
+    project.write("other.txt", "not committed")
+    status = project.git("status", "--porcelain")
+    (tmp_path / "change.diff").write_text(diff)
+    done = project.tithe(
+        "select", "--budget", "1m", "--patch", str(tmp_path / "change.diff"), "--format", "json"
+    )
+    assert done.returncode == 0, done.stderr
+    selection = json.loads(done.stdout)
+    assert selection["base"] == shas[-1]
+    assert selection["diff"]["paths"] == ["work.txt"]
+    assert project.git("status", "--porcelain") == status
+    assert project.git("show", f"{selection['head']}:work.txt") == "from a patch"
+    piped = subprocess.run(
+        [sys.executable, "-m", "tithe", "select", "--budget", "1m", "--patch", "-", "--format", "json"],
+        cwd=project.root,
+        input=diff,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(piped.stdout)["head"] == selection["head"]
+
+
+@pytest.mark.parametrize("content", ["", "nonsense\n", "--- a/gone\n+++ b/gone\n@@ -1 +1 @@\n-x\n+y\n"])
+def test_a_patch_that_does_not_apply_says_so(
+    bench: tuple[Project, list[str]], tmp_path: Path, content: str
+) -> None:
+    project, _ = bench
+    (tmp_path / "bad.diff").write_text(content)
+    done = project.tithe("select", "--budget", "1m", "--patch", str(tmp_path / "bad.diff"))
+    assert done.returncode == 2
+    assert "bad.diff: does not apply: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert project.tithe("select", "--budget", "1m", "--patch", str(tmp_path / "none.diff")).returncode == 2
