@@ -205,7 +205,9 @@ class LocalExecutor:
                 cwd = folder / "cwd"
                 cwd.mkdir()
             if scenario.results is not None and scenario.results.file:
-                (cwd / scenario.results.file).unlink(missing_ok=True)  # what the launch before this one wrote
+                old = cwd / scenario.results.file  # what the launch before this one wrote
+                if old.is_symlink() or not old.is_dir():
+                    old.unlink(missing_ok=True)
         except OSError as error:
             raise LaunchError(f"cannot be made: {error.strerror}", where=safe_line(str(folder))) from None
         variant = self._variants.get(name, PLAIN)

@@ -121,8 +121,12 @@ def measure(
     seed: int,
     blocks: int,
 ) -> Iterator[Planted | str]:
-    """Plants one after the other and measures each in a fixed number of blocks; yields why one could not be."""
+    """Plants one after the other and measures each in a fixed number of blocks; yields why one could not be.
+
+    Each is a run of its own, named after `run`: blocks of two slow-downs of one scenario are not one comparison.
+    """
     for number, (here, injection) in enumerate(plan):
+        own = RunId(f"{run}.{number}")
         made = _scaled(executor, repo, here, injection, run, seed)
         if isinstance(made, str):
             yield f"{here.scenario.name}: {injection.site.path}:{injection.site.name or 'import'}: {made}"
@@ -136,7 +140,7 @@ def measure(
         launches: list[Launch] = []
         for at in range(-1, blocks):
             spec = BlockSpec(
-                run, here.scenario, here.sha, head, "warmup" if at < 0 else "record", max(at, 0), seed
+                own, here.scenario, here.sha, head, "warmup" if at < 0 else "record", max(at, 0), seed
             )
             launches += executor.run_block(spec)
         yield Planted(here.sha, head, here.metric, injection.amount, made, tuple(launches))

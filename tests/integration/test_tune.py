@@ -81,6 +81,8 @@ def test_tune_plants_tries_and_writes(bench: Project, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["planted"] == 2
+    assert report["known_effects"] == 2
+    assert report["chosen"]["caught"] is not None
     assert "2 slow-downs are registered as " in done.stderr
     assert report["quiet_blocks"] >= 16
     assert report["fresh"]["decisions"] == 2

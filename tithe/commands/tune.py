@@ -249,6 +249,8 @@ def _plant(project: Project, scenarios: Sequence[Scenario], sha: Sha, count: int
             if isinstance(one, str):
                 warnings.append(f"not planted: {one}")
                 continue
+            own = one.launches[0].run
+            project.store.add_run(RunRecord(own, "record", one.base, one.head, time.time(), executor.host))
             project.store.add_launches(one.launches)
             entry = {
                 "base": one.base,
