@@ -108,7 +108,18 @@ WHERE o.known_at < :until AND (:superseded OR NOT EXISTS (
     WHERE x.change_id = o.change_id AND x.scenario_id = o.scenario_id AND x.metric_id = o.metric_id
         AND x.base_id = o.base_id AND x.known_at < :until
         AND (y.strength, x.known_at, x.digest) > (q.strength, o.known_at, o.digest)))
+    AND o.known_at >= :since AND (:scenarios IS NULL OR s.text IN (SELECT value FROM json_each(:scenarios)))
 ORDER BY o.known_at, o.digest
+"""
+
+# By the same rule of precedence, without a row in memory for each.
+COUNT_VERDICTS = """
+SELECT o.verdict, COUNT(*) FROM outcome o JOIN source q ON q.name = o.source
+WHERE NOT EXISTS (
+    SELECT 1 FROM outcome x JOIN source y ON y.name = x.source
+    WHERE x.change_id = o.change_id AND x.scenario_id = o.scenario_id AND x.metric_id = o.metric_id
+        AND x.base_id = o.base_id AND (y.strength, x.known_at, x.digest) > (q.strength, o.known_at, o.digest))
+GROUP BY o.verdict ORDER BY COUNT(*) DESC, o.verdict
 """
 
 INSERT_SELECTION = "INSERT INTO selection (id, digest, created_at, document) VALUES (?, ?, ?, ?)"

@@ -437,13 +437,31 @@ class Store:
             return 0
         return 1
 
-    def outcomes(self, *, until: float | None = None, superseded: bool = False) -> list[Outcome]:
-        """What was known before the moment `until` (or ever), by `known_at` and digest.
+    def verdict_counts(self) -> dict[str, int]:
+        """Outcomes by verdict, most frequent first; of several of one subject the one that speaks counts."""
+        with self._errors():
+            return dict(self._connection.execute(queries.COUNT_VERDICTS).fetchall())
+
+    def outcomes(
+        self,
+        *,
+        until: float | None = None,
+        since: float | None = None,
+        scenarios: Collection[ScenarioName] | None = None,
+        superseded: bool = False,
+    ) -> list[Outcome]:
+        """What was known before the moment `until` (or ever), by `known_at` and digest; of `scenarios`, or of
+        all; `since` leaves out what was known earlier.
 
         Of several outcomes of one (base, change, scenario, metric) the one with the strongest source speaks
         (human > bisect > ab, sweep > import), then the newest; with `superseded` all are returned.
         """
-        given = {"until": math.inf if until is None else float(until), "superseded": superseded}
+        given = {
+            "until": math.inf if until is None else float(until),
+            "since": -math.inf if since is None else float(since),
+            "scenarios": None if scenarios is None else json.dumps(sorted(scenarios)),
+            "superseded": superseded,
+        }
         with self._errors():
             rows = self._connection.execute(queries.SELECT_OUTCOMES, given).fetchall()
         return [Outcome(*row) for row in rows]

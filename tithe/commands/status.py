@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from pathlib import Path
 
 import click
@@ -23,15 +22,20 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
     that scatter unlike.
     """
     from tithe.runner import watch
-    from tithe.selector.history import labels
+    from tithe.selector.history import History, labels
 
     with Project(repo, config_path) as project:
         store = project.store
         counts = store.counts()
-        outcomes = store.outcomes()
-        verdicts = Counter(outcome.verdict for outcome in outcomes)
+        verdicts = store.verdict_counts()
         scenarios = project.config.scenarios
-        faulty = {label.change for label in labels(project.known.history, scenarios) if label.failing}
+        own = History(
+            changes=tuple(store.changes(off_history=True)),
+            outcomes=tuple(store.outcomes(scenarios=[scenario.name for scenario in scenarios])),
+            launch_seconds={},
+            blocks={},
+        )
+        faulty = {label.change for label in labels(own, scenarios) if label.failing}
         promoted = store.promoted()
         last = store.last_change()
         measured = {scenario.name for scenario in scenarios} & set(store.launch_seconds())
@@ -40,7 +44,7 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
             next_steps.append("`tithe ingest git` reads the history of the main branch")
         elif last is not None and last.sha != _tip(project):
             next_steps.append(f"`tithe ingest git`: {project.config.main} has moved on")
-        if not outcomes:
+        if not verdicts:
             next_steps.append(
                 "`tithe check --budget 5m` measures a first change; `tithe ingest spool` takes what others measured"
             )
@@ -51,7 +55,8 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
             next_steps.append(
                 f"`tithe noise` times {untimed} scenario{'' if untimed == 1 else 's'} whose cost is a guess so far"
             )
-        odd = watch.one_sided(outcomes, time.time())
+        now = time.time()
+        odd = watch.one_sided(store.outcomes(since=now - watch.WEEKS * 7 * 86400), now)
         odd += watch.unlike_hosts(
             {host: store.noise(host=host) for host in sorted({r.host for r in store.runs()})}
         )
@@ -60,7 +65,7 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
             "id": f"status-{int(time.time())}",
             "store": output.path_text(store.path),
             "counts": counts,
-            "verdicts": dict(verdicts),
+            "verdicts": verdicts,
             "faulty_changes": len(faulty),
             "model": promoted,
             "last_change": last.sha if last else None,
@@ -79,7 +84,7 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
                 ),
                 ("scenarios", f"{len(project.config.scenarios)}, {len(measured)} of them measured"),
                 ("launches", f"{counts['launches']} in {counts['runs']} runs"),
-                ("outcomes", ", ".join(f"{n} {v}" for v, n in verdicts.most_common()) or "none"),
+                ("outcomes", ", ".join(f"{n} {v}" for v, n in verdicts.items()) or "none"),
                 ("faulty changes", f"{len(faulty)}, measured against their own parents"),
                 ("model", _model(promoted, counts["models"])),
                 ("store", output.path_text(store.path)),

@@ -297,3 +297,32 @@ def test_light_commands_do_not_pay_for_sqlite_utils(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path / "s.db")], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_counts_by_verdict_and_filters_say_what_all_outcomes_say(store: Store) -> None:
+    from collections import Counter
+
+    made = [
+        outcome(known_at=float(at), verdict=verdict, source=source, scenario=ScenarioName(name))
+        for at, (verdict, source, name) in enumerate(
+            [
+                ("same", "ab", "a"),
+                ("regressed", "bisect", "a"),
+                ("same", "sweep", "a"),
+                ("improved", "import", "b"),
+                ("same", "ab", "c"),
+            ]
+        )
+    ]
+    store.add_outcomes(made)
+    told = store.outcomes()
+    assert (
+        store.verdict_counts()
+        == dict(Counter(one.verdict for one in told))
+        == {"improved": 1, "regressed": 1, "same": 1}
+    )
+    assert store.outcomes(scenarios=[ScenarioName("a"), ScenarioName("nobody")]) == [
+        o for o in told if o.scenario == "a"
+    ]
+    assert store.outcomes(scenarios=[]) == []
+    assert store.outcomes(since=3.0) == [o for o in told if o.known_at >= 3.0]
