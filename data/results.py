@@ -13,12 +13,12 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tithe.data.formats import metric_name
-from tithe.data.records import Direction
+from tithe.data.points import Point, Reader, Refused
 from tithe.data.text import safe_line
 
 LIMIT = 256 << 20
@@ -26,46 +26,6 @@ LIMIT = 256 << 20
 SKIPPED = frozenset({"machine.json", "benchmarks.json"})
 """Files of an asv folder that hold no results."""
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
-
-
-@dataclass(frozen=True)
-class Point:
-    """One number of a benchmark on a commit. `commit` may be short, `host` is machine and environment."""
-
-    benchmark: str
-    value: float
-    unit: str = "s"
-    direction: Direction = "smaller"
-    commit: str = ""
-    host: str = ""
-    at: float | None = None
-    """When it was measured; None where the file does not say."""
-    processes: int = 0
-    """How many process launches it is the median of; 0 for a summary that does not say."""
-    version: str = ""
-    """Of the benchmark itself: numbers of two versions are not one series."""
-
-
-@dataclass(frozen=True)
-class Refused:
-    """What could not be read, and why: a whole file, or one entry of it."""
-
-    where: str
-    why: str
-
-
-class Reader(Protocol):
-    """One tool's files."""
-
-    name: str
-
-    def recognises(self, document: Any, text: str) -> bool:
-        """Whether the content is of this tool; `document` is its JSON, None where it is none."""
-        ...
-
-    def points(self, document: Any, text: str, where: str) -> Iterator[Point | Refused]:
-        """What the file holds. May raise ValueError, KeyError, TypeError for a file that is not whole."""
-        ...
 
 
 def readers() -> tuple[Reader, ...]:
@@ -177,20 +137,6 @@ def _checked(point: Point, where: str) -> Point | Refused:
     if point.at is not None and not 0 <= point.at < 1e11:
         return Refused(spot, f"was measured at {point.at:g}, which is no time")
     return replace(point, host=safe_line(point.host, limit=200) or "unknown")
-
-
-SECONDS = {
-    **dict.fromkeys(("s", "second", "seconds"), 1.0),
-    **dict.fromkeys(("ms", "milliseconds"), 1e-3),
-    **dict.fromkeys(("us", "µs", "microseconds"), 1e-6),
-    **dict.fromkeys(("ns", "nanoseconds"), 1e-9),
-}
-
-
-def in_seconds(value: float, unit: str) -> tuple[float, str]:
-    """A time in seconds; other units as they are."""
-    factor = SECONDS.get(unit)
-    return (value * factor, "s") if factor is not None else (value, unit)
 
 
 def scenario_name(benchmark: str) -> str:

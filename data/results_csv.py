@@ -11,8 +11,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from tithe.data.results import Point, Refused, in_seconds
-from tithe.data.results_json import moment
+from tithe.data.points import Point, Refused, in_seconds, moment
 
 NEEDED = frozenset({"benchmark", "value"})
 

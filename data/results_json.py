@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from itertools import product
 from statistics import median
 from typing import Any
 
-from tithe.data.results import Point, Reader, Refused, in_seconds
-
-UTC = timezone.utc
+from tithe.data.points import Point, Reader, Refused, in_seconds, moment
 
 
 class Asv:
@@ -148,17 +145,6 @@ class Hyperfine:
                 commit=str(parameters.get("commit") or ""),
                 processes=len(times),
             )
-
-
-def moment(text: Any) -> float | None:
-    """Seconds since the epoch of a date as these tools write it; without a zone it is taken for UTC."""
-    if not isinstance(text, str) or not text:
-        return None
-    try:
-        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 READERS: tuple[Reader, ...] = (Asv(), Pyperf(), PytestBenchmark(), Hyperfine())

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tithe.data.results import Point, Refused
-from tithe.data.results_json import moment
+from tithe.data.points import Point, Refused, moment
 
 DEPTH = 50
 

@@ -16,8 +16,8 @@ from statistics import NormalDist
 import numpy as np
 
 from tithe.data import steps
+from tithe.data.points import Point
 from tithe.data.records import MetricName, Outcome, ScenarioName, Sha
-from tithe.data.results import Point
 
 METRIC = MetricName("value")
 FEWEST = 2 * steps.SURROUNDINGS

@@ -23,6 +23,7 @@ from tithe.data import codec, queries
 from tithe.data.database import DatabaseFile
 from tithe.data.errors import StoreError
 from tithe.data.noise import Noise, SampleColumns, pooled
+from tithe.data.points import Point
 from tithe.data.records import (
     Change,
     FileEdit,
@@ -36,7 +37,6 @@ from tithe.data.records import (
     Sha,
     Stage,
 )
-from tithe.data.results import Point
 
 _CHUNK = 2000
 """Launches that are read at once: no read stays open while the caller works, or writes."""

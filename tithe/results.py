@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tithe.data import results, series
+from tithe.data.points import Point, Refused
 from tithe.data.records import SCHEMA, Outcome, ScenarioName
-from tithe.data.results import Point, Refused
 from tithe.data.series import Place
 from tithe.wiring import Project
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tithe.data import results
-from tithe.data.results import Point, Refused
+from tithe.data.points import Point, Refused
 
 SHA = "a" * 40
 ASV_2 = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tithe.data import series
+from tithe.data.points import Point
 from tithe.data.records import Outcome, ScenarioName, Sha
-from tithe.data.results import Point
 from tithe.data.series import Place
 
 NAME = ScenarioName("bench")
