@@ -39,6 +39,8 @@ RANDOM_FAILURE = 0.02
 of an arm that all fail, beside four that all pass, have p = 1/70."""
 FLAKY_FAILURE = 0.002
 """The same for an arm that fails sometimes, before it is looked at again with fresh launches."""
+UNEVEN_FAILURES = 0.25
+"""Above this, failures of the arms are alike enough to call the times of the others `same`."""
 
 
 @dataclass(frozen=True)

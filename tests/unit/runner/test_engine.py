@@ -199,6 +199,18 @@ def test_head_that_crashes_is_broken_after_two_blocks_and_base_that_crashes_make
     assert verdict.verdict == "fixed"
 
 
+def test_a_head_that_fails_every_other_time_is_not_the_same_for_its_good_times() -> None:
+    one = scenario()
+    failing = launches(NEW, one, {WALL: [1.0] * 400}, failed="exit 1: boom")
+    told = []
+    for seed in range(10):
+        (verdict,) = decided(one, replay(one, pool(one, OLD), pool(one, NEW) + failing), seed=seed)
+        told.append(verdict.verdict)
+        assert "boom" in verdict.note
+    assert told.count("broken") >= 7
+    assert "same" not in told
+
+
 def test_both_crashing_is_an_error_after_one_block() -> None:
     one = scenario()
     (verdict,) = decided(
