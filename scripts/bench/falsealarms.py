@@ -2,7 +2,7 @@
 
     scripts/bench/falsealarms record --folder /tmp/pool [--hog]     # A/A blocks of the real scenarios
     scripts/bench/falsealarms replay --folder /tmp/pool             # thousands of decisions drawn from them
-    scripts/bench/falsealarms live --folder /tmp/pool --decisions 63
+    scripts/bench/falsealarms live --folder /tmp/pool --decisions 63   # and keeps them for replay
     scripts/bench/falsealarms simulate                              # error rate and power, kinds of noise side by side
 
 Replaying starts anywhere in a record, keeps its order, and flips the arms of every block by chance. The history that
@@ -15,7 +15,7 @@ import argparse
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -101,10 +101,10 @@ def replay(options: argparse.Namespace) -> None:
     found = trials.trials(options.folder, options.mirror, options.only)
     print(f"level asked for: first stage {alpha:.4f}, confirmed {alpha**2:.1e}")
     pairs = (
-        "none on live",
-        "quiet on live",
-        "hog on live",
-        "live on live",
+        "none on fresh",
+        "quiet on fresh",
+        "hog on fresh",
+        "fresh on fresh",
         "quiet on quiet",
         "hog on hog",
         "hog on quiet",
@@ -149,6 +149,11 @@ def replay(options: argparse.Namespace) -> None:
         )
 
 
+def measured(made: Sequence[trials.Launch]) -> list[trials.Launch]:
+    """Without warm-ups."""
+    return [launch for launch in made if launch.stage != "warmup"]
+
+
 def live(options: argparse.Namespace) -> None:
     found = trials.trials(options.folder, options.mirror, options.only)
     decided = suspected = alarms = launches = 0
@@ -169,7 +174,9 @@ def live(options: argparse.Namespace) -> None:
                     run=RunId(f"live-aa-{options.hog}-{number}"),
                     seed=1000 + number,
                     noise={metric: noise},
-                    sink=lambda made: trials.save(options.folder / "live-aa.jsonl", made),
+                    sink=lambda made, name=trial.name: trials.save(  # type: ignore[misc]
+                        options.folder / f"fresh-{name}.jsonl", measured(made)
+                    ),
                     on_block=lambda stage, *_, seen=seen: seen.append(stage),
                 )
             verdict = next(v for v in one.verdicts if v.metric == metric)
