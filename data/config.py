@@ -12,7 +12,7 @@ import math
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
@@ -23,7 +23,7 @@ from tithe.data import config_file
 from tithe.data.config_fault import did_you_mean, explain, one_of, show
 from tithe.data.config_file import ConfigFile, DecisionTable, MetricTable, ScenarioTable
 from tithe.data.errors import ConfigError, UsageError
-from tithe.data.layout import default_pythonpath, find_packages
+from tithe.data.layout import default_pythonpath, default_pythonpath_of, find_packages
 from tithe.data.records import BUILTIN_METRICS, Metric, MetricName, Results, Scenario, ScenarioName
 from tithe.data.text import safe_line
 from tithe.data.units import parse_duration, parse_size
@@ -83,12 +83,14 @@ class Config:
     setup: str = ""
     setup_key: tuple[str, ...] = ()
     setup_timeout_s: float = 900.0
-    pythonpath: tuple[str, ...] = (".",)
+    pythonpath: tuple[str, ...] | None = (".",)
+    """Folders to import from; None for those that each revision has by default. See `pythonpath_in`."""
     python: str = ""
     """Interpreter of the arms; empty for the one that runs tithe."""
     env_allow: tuple[str, ...] = ()
     """Names of variables that launches may see beside the default allow-list."""
-    packages: tuple[str, ...] = ()
+    packages: tuple[str, ...] | None = ()
+    """Packages of the repository; None for those that each revision has. See `packages_in`."""
     rules: tuple[GraphRule, ...] = ()
     decision: DecisionPolicy = field(default_factory=DecisionPolicy)
     scenarios: tuple[Scenario, ...] = ()
@@ -98,6 +100,24 @@ class Config:
     """Scenarios that the file has no more, where the policy's revision has them."""
     redefined: tuple[ScenarioName, ...] = ()
     """Scenarios that the file says otherwise than the policy's revision does."""
+
+    def pythonpath_in(self, checkout: Path) -> tuple[str, ...]:
+        """Folders of this checkout to import from.
+
+        What is not written down is asked of the checkout that is measured and of no other one: a change that
+        moves the packages would else be compared with a base that cannot import anything.
+        """
+        return default_pythonpath(checkout) if self.pythonpath is None else self.pythonpath
+
+    def pythonpath_of(self, files: Collection[str]) -> tuple[str, ...]:
+        """`pythonpath_in` of a revision that is not checked out, from the paths of its files."""
+        return default_pythonpath_of(files) if self.pythonpath is None else self.pythonpath
+
+    def packages_in(self, checkout: Path) -> tuple[str, ...]:
+        """Names of the packages of this checkout."""
+        if self.packages is None:
+            return find_packages(checkout, self.pythonpath_in(checkout))
+        return self.packages
 
     def scenario(self, name: str) -> Scenario:
         """The scenario called `name`.
@@ -237,8 +257,8 @@ def _build(data: dict[str, Any], root: Path, path: Path, shown: str) -> Config:
     if own.main.startswith("-"):
         table.wrong("main", f"{show(own.main)} is not the name of a branch")
     table.words("setup", own.setup)
-    pythonpath = default_pythonpath(root) if own.pythonpath is msgspec.UNSET else tuple(own.pythonpath)
-    for entry in pythonpath:
+    pythonpath = None if own.pythonpath is msgspec.UNSET else tuple(own.pythonpath)
+    for entry in pythonpath or ():
         table.inside("pythonpath", entry)
     for entry in own.setup_key:
         table.inside("setup_key", entry)
@@ -254,7 +274,7 @@ def _build(data: dict[str, Any], root: Path, path: Path, shown: str) -> Config:
         pythonpath=pythonpath,
         python=own.python,
         env_allow=tuple(own.env),
-        packages=find_packages(root, pythonpath) if packages is msgspec.UNSET else tuple(packages),
+        packages=None if packages is msgspec.UNSET else tuple(packages),
         rules=_rules(file.graph.rule, scenarios, shown),
         decision=_decision(file.decision, shown),
         scenarios=scenarios,

@@ -14,14 +14,14 @@ from msgspec import UNSET, Meta, UnsetType, field
 from tithe.data.formats import Format
 from tithe.data.units import DURATION_EXAMPLES, DURATION_PATTERN, RESOURCE_PATTERN
 
-SCENARIO_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_./:=+,@\[\]-]*$"
-METRIC_PATTERN = r"^[A-Za-z_][A-Za-z0-9_./-]*$"
-VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
-MODULE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
+SCENARIO_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_./:=+,@\[\]-]*(?!\n)$"
+METRIC_PATTERN = r"^[A-Za-z_][A-Za-z0-9_./-]*(?!\n)$"
+VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(?!\n)$"
+MODULE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*(?!\n)$"
 DEFAULT_SETUP_KEY = ("pyproject.toml", "setup.py", "setup.cfg", "requirements*.txt", "*.lock")
-SIZE_PATTERN = r"^(0|[0-9]+(\.[0-9]+)?\s*(MB|MiB|GB|GiB))$"
-UNIT_PATTERN = r"^[^\s\x00-\x1f\x7f]*$"
-LINE_PATTERN = r"^[^\x00-\x1f\x7f]*$"
+SIZE_PATTERN = r"^(0|[0-9]+(\.[0-9]+)?\s*(MB|MiB|GB|GiB))(?!\n)$"
+UNIT_PATTERN = r"^[^\s\x00-\x1f\x7f]*(?!\n)$"
+LINE_PATTERN = r"^[^\x00-\x1f\x7f]*(?!\n)$"
 
 EXPECTED: dict[str, str] = {
     DURATION_PATTERN: f"a duration such as {DURATION_EXAMPLES}",

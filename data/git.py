@@ -143,6 +143,11 @@ class GitRepo:
         """Whether history was cut off when the clone was made."""
         return git_process.text(self.root, "rev-parse", "--is-shallow-repository") == "true"
 
+    def tracked(self, folder: str) -> str:
+        """A file that git tracks with `folder` (at the top, in any case) as its name or above it; empty if none."""
+        raw = git_process.run(self.root, "ls-files", "-z", "--", f":(top,icase){folder}").stdout
+        return git_process.decode(raw.split(b"\0", 1)[0])
+
     def is_dirty(self) -> bool:
         """Whether the work tree differs from HEAD, untracked files that are not ignored included."""
         return git_snapshot.is_dirty(self.root)

@@ -245,7 +245,7 @@ def _graph_key(files: Mapping[str, str], config: Config) -> str:
     for path in sorted(files):
         digest.update(f"{path}\0{files[path]}\0".encode("utf-8", "surrogateescape"))
     rules = [[list(rule.files), list(rule.scenarios)] for rule in config.rules]
-    digest.update(to_json([list(config.scenarios), list(config.pythonpath), rules]).encode())
+    digest.update(to_json([list(config.scenarios), config.pythonpath, rules]).encode())
     return digest.hexdigest()[:32]
 
 

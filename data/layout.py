@@ -6,6 +6,7 @@ without importing something, so they have to be named in the configuration.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 NOT_PRODUCT = frozenset(
@@ -30,6 +31,15 @@ def packages_in(folder: Path) -> tuple[str, ...]:
 def default_pythonpath(root: Path) -> tuple[str, ...]:
     """`("src",)` where that folder holds a package, else `(".",)`."""
     return ("src",) if packages_in(root / "src") else (".",)
+
+
+def default_pythonpath_of(files: Collection[str]) -> tuple[str, ...]:
+    """`default_pythonpath` of a revision that is not checked out, from the paths of its files."""
+    inside = {
+        path.split("/")[1] for path in files if path.startswith("src/") and path.endswith("/__init__.py")
+    }
+    named = {name for name in inside if name.isidentifier() and name not in NOT_PRODUCT}
+    return ("src",) if any(f"src/{name}/__init__.py" in files for name in named) else (".",)
 
 
 def find_packages(root: Path, pythonpath: tuple[str, ...]) -> tuple[str, ...]:

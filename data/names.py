@@ -42,7 +42,7 @@ class Names:
         self._modules: dict[str, str] = {}
         self._packages: dict[str, str] = {}
         self._of_file: dict[str, tuple[str, bool]] = {}
-        roots = [clean(root) for root in config.pythonpath]
+        roots = [clean(root) for root in config.pythonpath_of(files)]
         roots += sorted({self._root_of(path) for path in files if path.endswith("/__init__.py")} - set(roots))
         if "" not in roots:
             roots.append("")

@@ -10,7 +10,16 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from tithe.data.records import Change, Launch, Outcome, RunRecord, Selection
+from tithe.data.records import (
+    Change,
+    CheckReport,
+    Launch,
+    Outcome,
+    RunRecord,
+    RunReport,
+    Selection,
+    Verdict,
+)
 from tithe.data.text import safe_line
 
 MAX_NAME = 500
@@ -27,12 +36,15 @@ _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-def problem(record: RunRecord | Launch | Outcome | Change | Selection) -> str:
+Checked = RunRecord | Launch | Outcome | Change | Selection | Verdict | RunReport | CheckReport
+
+
+def problem(record: Checked) -> str:
     """The first rule that the record breaks, in words that are safe to print; empty when it breaks none."""
     return next(_problems(record), "")
 
 
-def _problems(record: RunRecord | Launch | Outcome | Change | Selection) -> Iterator[str]:
+def _problems(record: Checked) -> Iterator[str]:
     if isinstance(record, Launch):
         yield from _name("id", record.id)
         yield from _name("run", record.run)
@@ -80,8 +92,31 @@ def _problems(record: RunRecord | Launch | Outcome | Change | Selection) -> Iter
             yield from _unicode(key, text)
         for edit in record.files:
             yield from _unicode("files", edit.path + edit.old_path)
+    elif isinstance(record, Verdict):
+        yield from _name("scenario", record.scenario)
+        yield from _name("metric", record.metric)
+        for key in ("ratio", "low", "high", "threshold", "detectable"):
+            if (value := getattr(record, key)) is not None:
+                yield from _number(key, value, at_least=0)
+        if record.p is not None:
+            yield from _number("p", record.p, at_least=0, at_most=1)
+        for key in ("blocks", "launches"):
+            yield from _number(key, getattr(record, key), at_least=0, at_most=MAX_BLOCK)
+    elif isinstance(record, (RunReport, CheckReport)):
+        for key in ("id", "base", "head"):
+            yield from _name(key, getattr(record, key))
+        yield from _number("spent_s", record.spent_s, at_least=0, at_most=1000 * MAX_SECONDS)
+        for verdict in record.verdicts:
+            yield from _problems(verdict)
+        if isinstance(record, CheckReport):
+            yield from _problems(record.selection)
     else:
         yield from _name("id", record.id)
+        for name, seconds in record.budget.items():
+            yield from _name("a name in budget", name)
+            yield from _number("budget", seconds, at_least=0, at_most=1000 * MAX_SECONDS)
+        for key in ("files", "added", "deleted"):
+            yield from _number(f"diff.{key}", getattr(record.diff, key), at_least=-1, at_most=MAX_BLOCK)
         for candidate in (*record.selected, *record.rest):
             yield from _name("scenario", candidate.scenario)
             yield from _number("probability", candidate.probability, at_least=0, at_most=1)

@@ -213,8 +213,10 @@ class ArmCache:
         """
         targets = ["."]
         if sum(path.endswith(".py") for path in self._repo.files(sha)) > COMPILE_WHOLE:
-            packages = [Path(*name.split(".")) for name in self._config.packages]
-            entries = [Path(entry) / package for entry in self._config.pythonpath for package in packages]
+            packages = [Path(*name.split(".")) for name in self._config.packages_in(checkout)]
+            entries = [
+                Path(entry) / name for entry in self._config.pythonpath_in(checkout) for name in packages
+            ]
             targets = [str(entry) for entry in entries if (checkout / entry).is_dir()]
         if targets:
             words = (self._interpreter, "-I", "-m", "compileall", "-q", *targets)

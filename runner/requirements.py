@@ -48,7 +48,9 @@ def _not_found(names: Iterable[str], config: Config) -> set[str]:
     asked = sorted(names)
     interpreter = interpreter_of(config.python)
     env = base_environment(config.env_allow, interpreter=interpreter)
-    env["PYTHONPATH"] = os.pathsep.join(str(config.root / entry) for entry in config.pythonpath)
+    env["PYTHONPATH"] = os.pathsep.join(
+        str(config.root / entry) for entry in config.pythonpath_in(config.root)
+    )
     try:
         done = subprocess.run(
             [interpreter, "-c", _ASK], input=json.dumps(asked), env=env, cwd=config.root, capture_output=True,

@@ -6,7 +6,9 @@ comment that begins with its marker.
 
 from __future__ import annotations
 
+import http.client
 import json
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -20,6 +22,8 @@ from tithe.data.text import safe_line
 from tithe.report.summary import MARKER
 
 TIMEOUT_S = 30.0
+REDIRECTIONS = 5
+_REDIRECTED = frozenset({301, 302, 303, 307, 308})
 PAGE = 100
 PAGES = 30
 MAX_BYTES = 32 * 2**20
@@ -111,13 +115,21 @@ def _needed(environment: Mapping[str, str], name: str, mend: str) -> str:
     value = environment.get(name, "").strip()
     if not value:
         raise UsageError("is not set", where=name, mend=mend)
+    if not re.fullmatch(r"[!-~]+", value):  # the value itself may be a secret
+        raise UsageError("holds white space or characters that are not ASCII", where=name, mend=mend)
     return value
 
 
 def _root(url: str) -> str:
-    if not url.startswith(("https://", "http://")):
+    try:
+        parts = urllib.parse.urlsplit(url)
+        fine = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fine = False
+    if not fine or not re.fullmatch(r"[!-~]+", url) or parts.username or parts.query or parts.fragment:
         raise UsageError(
-            f"{safe_line(url, limit=100)!r} is no address of an API", mend="the CI system sets it"
+            f"{safe_line(url.rpartition('@')[2], limit=100)!r} is no address of an API",
+            mend="the CI system sets it",
         )
     return url.rstrip("/")
 
@@ -139,25 +151,60 @@ def _find(api: Api) -> Mapping[str, Any] | None:
     return None
 
 
+class _Unredirected(urllib.request.HTTPRedirectHandler):
+    """Leaves redirections to `_ask`: urllib would take the token along to any host, and make a GET of a POST."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
 def _ask(api: Api, method: str, url: str, body: object = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     headers = {**api.headers, "Content-Type": "application/json", "User-Agent": "tithe"}
-    request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310 - checked in _root
-    where = (
-        f"{method} {urllib.parse.urlsplit(url).netloc.rpartition('@')[2]}{urllib.parse.urlsplit(url).path}"
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
-            raw = answer.read(MAX_BYTES)
-    except urllib.error.HTTPError as error:
-        error.close()
-        mend = "see to the token and its permissions" if error.code in (401, 403, 404) else "try again"
-        raise LocationError(
-            f"was answered with {error.code} {safe_line(str(error.reason), limit=80)}", where=where, mend=mend
-        ) from None
-    except (OSError, ValueError) as error:
-        raise LocationError(f"cannot be reached: {safe_line(str(error))}", where=where) from None
+    where = _shown(method, url)
+    opener = urllib.request.build_opener(_Unredirected)
+    for _ in range(REDIRECTIONS):
+        request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310 - checked in _root
+        try:
+            with opener.open(request, timeout=TIMEOUT_S) as answer:
+                raw = answer.read(MAX_BYTES)
+            break
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code in _REDIRECTED:
+                url = _redirected(method, url, error, where)
+                continue
+            mend = "see to the token and its permissions" if error.code in (401, 403, 404) else "try again"
+            raise LocationError(
+                f"was answered with {error.code} {safe_line(str(error.reason), limit=80)}",
+                where=where,
+                mend=mend,
+            ) from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise LocationError(f"cannot be reached: {safe_line(str(error))}", where=where) from None
+    else:
+        raise LocationError(f"was redirected {REDIRECTIONS} times", where=where)
     try:
         return json.loads(raw) if raw else None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise LocationError("did not answer with JSON", where=where) from None
+
+
+def _redirected(method: str, url: str, error: urllib.error.HTTPError, where: str) -> str:
+    """Where to ask instead: on the same host alone, and only if what was asked for stays the same."""
+    try:
+        target = urllib.parse.urljoin(url, error.headers.get("Location", ""))
+        old, new = urllib.parse.urlsplit(url), urllib.parse.urlsplit(target)
+        same = (old.scheme, old.hostname, old.port) == (new.scheme, new.hostname, new.port)
+    except ValueError:
+        same, target = False, ""
+    if not same or not re.fullmatch(r"[!-~]+", target):
+        raise LocationError("redirects to another host, which the token is not for", where=where)
+    if method != "GET" and error.code not in (307, 308):
+        raise LocationError(f"was answered with {error.code}: the comment was not taken", where=where)
+    return target
+
+
+def _shown(method: str, url: str) -> str:
+    parts = urllib.parse.urlsplit(url)
+    return f"{method} {parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 
 from tithe.data.text import safe_line
 
-_PLAIN = re.compile(r"(?:[A-Za-z0-9 ,.;()%+−–…=×/'-]|:(?= ))*")
+_PLAIN = re.compile(r"(?:[A-Za-z0-9 ,.;()+−–…=×/'-]|:(?= )|%(?![A-Za-z0-9_]))*")
 """Characters that mean nothing in any dialect between other such characters; no address can be made of them."""
 
-_MEANT = re.compile(r"www\.|\bGH-\d|^[-+=]|^\d+[.)](?: |$)")
-"""Plain characters that mean something all the same: addresses, numbers of issues, lists, underlinings."""
+_MEANT = re.compile(
+    r"www\.|\b[a-z]{2,}-\d|\b(?=[0-9]*[a-f])[0-9a-f]{7,64}\b|^[-+=]|^\d+[.)](?: |$)", re.IGNORECASE
+)
+"""Plain characters that mean something all the same: addresses, issues of a tracker, commits, lists, underlinings."""
 
 
 def code(text: str, limit: int = 200) -> str:

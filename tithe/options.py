@@ -63,6 +63,13 @@ def project_options(command: F) -> F:
     )(command)
 
 
+def not_empty(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuses a value that is given and empty: most often a variable of a script that is not set."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("is empty; leave the option out, or give a value", param=parameter)
+    return value
+
+
 def change_options(command: F) -> F:
     """Adds `--base`, `--head` and `--patch` of a change under test, the last gathered into `way`."""
     command = click.option(
@@ -72,7 +79,9 @@ def change_options(command: F) -> F:
         help="A diff, - for standard input, applied to the head (to the last commit, not to the work tree).",
     )(command)
     command = click.option(
-        "--head", help="The revision under test. [default: the work tree, uncommitted changes included]"
+        "--head",
+        callback=not_empty,
+        help="The revision under test. [default: the work tree, uncommitted changes included]",
     )(command)
     return click.option(
         "--base",
@@ -106,7 +115,7 @@ def snapshot_options(command: F) -> F:
     command = click.option(
         "--policy-from",
         metavar="REVISION",
-        default="",
+        callback=not_empty,
         help="For a change that is not trusted: take everything in tithe.toml but the scenarios from this revision.",
     )(command)
     command = click.option(
@@ -117,7 +126,7 @@ def snapshot_options(command: F) -> F:
     return click.option(
         "--snapshot",
         metavar="URL",
-        default="",
+        callback=not_empty,
         help="Rank with what `tithe snapshot publish` put at this folder or URL, instead of the store.",
     )(_gathered(command))
 
@@ -127,7 +136,7 @@ def spool_option(command: F) -> F:
     return click.option(
         "--spool",
         metavar="URL",
-        default="",
+        callback=not_empty,
         help="Send what was measured as a bundle to this folder or URL, instead of writing it to the store.",
     )(command)
 
@@ -136,10 +145,10 @@ def _gathered(command: F) -> F:
     @functools.wraps(command)
     def gathering(**given: Any) -> Any:
         way = Way(
-            snapshot=given.pop("snapshot"),
+            snapshot=given.pop("snapshot") or "",
             or_prior=given.pop("or_prior"),
-            spool=given.pop("spool", ""),
-            policy_from=given.pop("policy_from"),
+            spool=given.pop("spool", "") or "",
+            policy_from=given.pop("policy_from") or "",
             deepen=given.pop("deepen"),
             patch=given.pop("patch", ""),
         )

@@ -5,6 +5,7 @@ Everything is made when it is first asked for, so that a command pays for nothin
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import uuid
@@ -85,7 +86,20 @@ class Project(AbstractContextManager["Project"]):
     @cached_property
     def repo(self) -> GitRepo:
         """The git repository that the start folder lies in."""
-        return GitRepo.open(self._start)
+        repo = GitRepo.open(self._start)
+        self._own_home(repo)
+        return repo
+
+    @staticmethod
+    def _own_home(repo: GitRepo) -> None:
+        """Refuses a checkout that brings tithe's own folder: a store, models and records that anybody made up."""
+        if os.path.lexists(repo.root / paths.HOME) and (found := repo.tracked(paths.HOME)):
+            raise UsageError(
+                f"{paths.HOME} belongs to tithe on this machine, and the checkout's commit brings "
+                f"{safe_line(found, limit=100)}",
+                where=safe_line(str(repo.root), limit=300),
+                mend=f"take it out of the repository: git rm -r --cached {paths.HOME}",
+            )
 
     @cached_property
     def config(self) -> Config:
@@ -231,6 +245,10 @@ class Project(AbstractContextManager["Project"]):
     def commit(self, revision: str) -> Sha:
         """The commit that `revision` names; see also `Way.deepen`."""
         return self._deepened(lambda: self.repo.resolve(revision), revision)
+
+    def merge_base(self, a: Sha, b: Sha) -> Sha:
+        """The best common ancestor of two commits; see also `Way.deepen`."""
+        return self._deepened(lambda: self.repo.merge_base(a, b))
 
     def _deepened(self, what: Callable[[], T], *revisions: str) -> T:
         """`what()`, with as much history fetched as it needs, where that is asked for."""

@@ -95,6 +95,7 @@ def run_action(
             "GITHUB_REPOSITORY": "owner/project",
             "GITHUB_SERVER_URL": "https://github.example",
             "GITHUB_RUN_ID": "42",
+            "RUNNER_TEMP": str(scratch),
             **env,
             **variables,
         }

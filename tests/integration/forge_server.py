@@ -21,6 +21,10 @@ class Forge:
     requests: list[tuple[str, str]] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
     deny: int = 0
+    redirect: tuple[object, ...] = ()
+    """Status, target, and the methods that are redirected (every one if none is given); "once" ends it."""
+    raw: bytes = b""
+    """What every request is answered with, if given."""
 
     def bodies(self) -> list[str]:
         return [str(comment["body"]) for comment in self.comments]
@@ -34,6 +38,8 @@ def forge() -> Iterator[Forge]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
+            if self._redirected():
+                return None
             if parts.path.endswith("/user"):
                 return self._answer({"id": 7})
             page = int(parse_qs(parts.query).get("page", ["1"])[0])
@@ -41,6 +47,8 @@ def forge() -> Iterator[Forge]:
 
         def do_POST(self) -> None:
             body = self._body()
+            if self._redirected():
+                return
             made = {
                 "id": 100 + len(held.comments),
                 "body": body["body"],
@@ -58,13 +66,25 @@ def forge() -> Iterator[Forge]:
 
         do_PATCH = do_PUT = _change
 
+        def _redirected(self) -> bool:
+            status, target, *methods = held.redirect or (0, "")
+            if not status or (methods and self.command not in methods):
+                return False
+            if "once" in methods:
+                held.redirect = ()
+            self.send_response(int(str(status)))
+            self.send_header("Location", str(target))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return True
+
         def _body(self) -> dict[str, object]:
             return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
 
         def _answer(self, document: object) -> None:
             held.requests.append((self.command, urlsplit(self.path).path))
             held.tokens.add(self.headers.get("Authorization") or self.headers.get("PRIVATE-TOKEN") or "")
-            raw = json.dumps(document).encode()
+            raw = held.raw or json.dumps(document).encode()
             self.send_response(held.deny or 200)
             self.send_header("Content-Length", str(len(raw)))
             self.end_headers()

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tithe import options, output
-from tithe.ci_job import Job, add_lines, job_of
+from tithe.ci_job import Head, Job, add_lines, job_of, link_of
 from tithe.commands.check import checked, result_text, show_selection
 from tithe.commands.select import BUDGET_HELP
+from tithe.data import paths
 from tithe.data.errors import (
     EXIT_INCONCLUSIVE,
     EXIT_INFRASTRUCTURE,
@@ -23,13 +24,14 @@ from tithe.data.errors import (
     UsageError,
 )
 from tithe.knowledge import Way
-from tithe.wiring import Project
+from tithe.wiring import OUTBOX, Project
 
 if TYPE_CHECKING:
     from tithe.data.records import CheckReport
 
 REPORT = ".tithe/report"
 FILE = "report.json"
+FACES = (FILE, "summary.md", "comment.md", "junit.xml")
 
 
 def report_folder(command: options.F) -> options.F:
@@ -55,9 +57,15 @@ def command() -> None:
 @click.option("--budget", required=True, help=BUDGET_HELP)
 @click.option(
     "--base",
+    callback=options.not_empty,
     help="The revision to compare with. [default: what the CI system says that the change is against]",
 )
 @click.option("--untrusted", is_flag=True, help="Take the policy from the base, as for a change from a fork.")
+@click.option(
+    "--outbox",
+    is_flag=True,
+    help=f"Keep what was measured in {paths.HOME}/{OUTBOX} for a later `tithe ci push`, instead of the store.",
+)
 @options.seed_option
 @options.inconclusive_option
 @report_folder
@@ -68,6 +76,7 @@ def check(
     budget: str,
     base: str | None,
     untrusted: bool,
+    outbox: bool,
     seed: int,
     fail_on_inconclusive: bool,
     folder: Path | None,
@@ -80,71 +89,117 @@ def check(
     A change from a fork brings its scenarios and no policy (--policy-from its base). On GitHub the summary and
     annotations are shown too. Exits as `tithe check` does.
     """
+    if outbox and way.spool:
+        raise UsageError("--outbox and --spool exclude each other", mend="leave one of them out")
+    code = EXIT_INFRASTRUCTURE
+    told: dict[str, str] = {}
+    faults: list[str] = []
     try:
-        report, code, folder = _checked(
-            budget, base, untrusted, seed, fail_on_inconclusive, folder, way, repo, config_path
-        )
+        with Project(repo, config_path, way) as project:
+            folder = folder or project.home.parent / REPORT
+            faults += _cleared(folder)
+            if outbox:
+                project.way = replace(way, spool=str(project.home / OUTBOX))
+            report, code = _checked(project, budget, base, untrusted, seed, fail_on_inconclusive)
+        click.echo(output.inert(result_text(report)))
+        faults += faces(report, folder)
+        told = {"report": str(folder)}
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            from tithe.report.github import commands
+
+            for line in commands(report):
+                click.echo(line)
     except TitheError as error:
         from tithe.markdown import inline
 
+        code = error.exit_code
         add_lines("GITHUB_STEP_SUMMARY", f"## ⚠️ tithe: nothing can be said\n\n{inline(str(error), 800)}\n")
-        _outputs({"exit-code": str(error.exit_code), "alert": "false"})
         raise
-    click.echo(output.inert(result_text(report)))
-    faults = faces(report, folder)
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        from tithe.report.github import commands
-
-        for line in commands(report):
-            click.echo(line)
-    told = {"exit-code": str(code), "alert": str(code == EXIT_REGRESSED).lower(), "report": str(folder)}
-    faults += _outputs(told)
-    for fault in faults:
-        click.echo(f"tithe: {fault}", err=True)
-    if faults and code in (EXIT_OK, EXIT_INCONCLUSIVE):
-        code = EXIT_INFRASTRUCTURE
+    finally:
+        # Also where a fault of ours or a signal ends it: a later step must not take the silence for a success.
+        if faults and code in (EXIT_OK, EXIT_INCONCLUSIVE):
+            code = EXIT_INFRASTRUCTURE
+        fault = _outputs({"exit-code": str(code), "alert": str(code == EXIT_REGRESSED).lower(), **told})
+        if fault and code in (EXIT_OK, EXIT_INCONCLUSIVE):
+            code = EXIT_INFRASTRUCTURE
+        for line in (*faults, fault):
+            if line:
+                click.echo(f"tithe: {line}", err=True)
     raise click.exceptions.Exit(code)
 
 
+def _cleared(folder: Path) -> list[str]:
+    """Removes the faces of an earlier result, so that nobody takes them for this one's; what failed."""
+    try:
+        for path in (folder / name for name in FACES):
+            if os.path.lexists(path):
+                path.unlink()
+    except OSError as error:
+        return [f"{output.name(str(path), 300)}: an earlier result cannot be removed: {error.strerror}"]
+    return []
+
+
 def _checked(
+    project: Project,
     budget: str,
     base: str | None,
     untrusted: bool,
     seed: int,
     fail_on_inconclusive: bool,
-    folder: Path | None,
-    way: Way,
-    repo: Path,
-    config_path: Path | None,
-) -> tuple[CheckReport, int, Path]:
-    with Project(repo, config_path, way) as project:
-        job = job_of(os.environ, lambda: project.repo.named_parents("HEAD"))
-        base = base or job.base or None
-        if base is not None:
-            base = _base(project, base)
-        if (untrusted or not job.trusted) and not way.policy_from:
-            if base is None:
-                raise UsageError(
-                    "a change that is not trusted needs the revision that its policy comes from",
-                    mend="give --base or --policy-from",
-                )
-            project.way = replace(project.way, policy_from=base)
-        report, code = checked(
-            project,
-            budget=budget,
-            base=base,
-            head="HEAD",
-            seed=seed,
-            model=None,
-            fail_on_inconclusive=fail_on_inconclusive,
-            tell=show_selection,
+) -> tuple[CheckReport, int]:
+    job = job_of(os.environ, lambda: _head(project))
+    given = base is not None
+    if job.absent and not given:
+        raise UsageError(
+            "the commit that is checked out is not the change that the event is about",
+            where=output.short(project.repo.head()),
+            mend="use the event pull_request, and check out what it names (its default)",
         )
-        return report, code, folder or project.home.parent / REPORT
+    base = base or job.base or None
+    lost = ""
+    if base is not None:
+        try:
+            base = _base(project, base, moving=job.moving and not given)
+        except UsageError:
+            if given or not job.forced:
+                raise
+            # The branch was pushed with force: what it was before may be nowhere any more.
+            lost, base = f"{output.short(base)} is gone: compared with the commit before instead", None
+    if (untrusted or not job.trusted) and not project.way.policy_from:
+        if base is None:
+            raise UsageError(
+                "a change that is not trusted needs the revision that its policy comes from",
+                mend="give --base or --policy-from",
+            )
+        project.way = replace(project.way, policy_from=base)
+    if base is not None and base == project.repo.head():
+        raise UsageError(
+            "is checked out, and is what the change is to be compared with",
+            where=output.short(base),
+            mend="check out the change itself",
+        )
+    report, code = checked(
+        project,
+        budget=budget,
+        base=base,
+        head="HEAD",
+        seed=seed,
+        model=None,
+        fail_on_inconclusive=fail_on_inconclusive,
+        tell=show_selection,
+    )
+    return (replace(report, warnings=(*report.warnings, lost)) if lost else report), code
 
 
-def _base(project: Project, base: str) -> str:
+def _head(project: Project) -> Head:
+    return Head(project.repo.head(), project.repo.named_parents("HEAD"))
+
+
+def _base(project: Project, base: str, *, moving: bool = False) -> str:
+    """The commit that `base` names; where it is the tip of a branch that moves on, where the change left it."""
     try:
-        return project.commit(base)
+        commit = project.commit(base)
+        return project.merge_base(commit, project.repo.head()) if moving else commit
     except UsageError as error:
         if not project.repo.is_shallow():
             raise
@@ -163,7 +218,7 @@ def faces(report: CheckReport, folder: Path) -> list[str]:
     from tithe.report.summary import comment, summary
 
     told = summary(report)
-    link = _job_link(os.environ)
+    link = link_of(os.environ)
     files = {
         FILE: to_json(report, indent=2) + "\n",
         "summary.md": told,
@@ -180,14 +235,10 @@ def faces(report: CheckReport, folder: Path) -> list[str]:
     return [*faults, fault] if fault else faults
 
 
-def _job_link(environment: Mapping[str, str]) -> str:
-    return job_of({**environment, "GITHUB_EVENT_PATH": ""}, tuple).link
-
-
-def _outputs(values: Mapping[str, str]) -> list[str]:
-    lines = "".join(f"{key}={output.name(value, 4000)}\n" for key, value in values.items())
-    fault = add_lines("GITHUB_OUTPUT", lines)
-    return [fault] if fault else []
+def _outputs(values: Mapping[str, str]) -> str:
+    return add_lines(
+        "GITHUB_OUTPUT", "".join(f"{key}={output.name(value, 4000)}\n" for key, value in values.items())
+    )
 
 
 @command.command("comment")
@@ -208,10 +259,42 @@ def comment(folder: Path | None, repo: Path) -> None:
 
     with Project(repo) as project:
         folder = folder or project.repo.root / REPORT
-        job: Job = job_of(os.environ, lambda: project.repo.named_parents("HEAD"))
+        job: Job = job_of(os.environ, lambda: _head(project))
+        head = project.repo.head()
     if not job.trusted:
         click.echo("a fork's job may not comment: the summary has the result")
         return
-    report = load(folder / FILE)
+    path = folder / FILE
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        shown = output.name(str(path), 300)
+        raise UsageError("is no regular file", where=shown, mend="`tithe ci check` writes it")
+    report = load(path)
+    if report.head != head:
+        raise UsageError(
+            f"is about {output.short(report.head)}, and {output.short(head)} is checked out",
+            where=output.name(str(folder / FILE), 300),
+            mend="comment after `tithe ci check` of the same commit",
+        )
     alert = bool(words.alerts(report))
     click.echo(post(job, body_of(report, job.link), alert=alert, environment=os.environ))
+
+
+@command.command("push")
+@click.argument("url")
+@click.option(
+    "--repo", type=click.Path(file_okay=False, path_type=Path), default=Path(), help=options.REPO_HELP
+)
+@click.pass_context
+def push(context: click.Context, url: str, repo: Path) -> None:
+    """Send the bundles of this machine to URL, as `tithe spool push` does, but for those of a stranger's job.
+
+    What a fork's job has measured is not to be learned from unseen; it stays where it is.
+    """
+    from tithe.commands.spool import push as send
+
+    with Project(repo) as project:
+        job: Job = job_of(os.environ, lambda: _head(project))
+    if not job.trusted:
+        click.echo(f"a fork's job sends nothing: what it measured stays in {paths.HOME}/{OUTBOX}")
+        return
+    context.invoke(send, url=url, source=None, repo=repo, config_path=None, style="text", output_path=None)

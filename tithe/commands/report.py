@@ -8,7 +8,9 @@ import click
 
 from tithe.data.errors import UsageError
 from tithe.data.records import CheckReport, RunReport
+from tithe.data.text import safe_line
 
+MAX_BYTES = 64 * 2**20
 STYLES = ("text", "json", "markdown", "comment", "junit", "github")
 
 
@@ -56,16 +58,22 @@ def load(path: Path) -> CheckReport | RunReport:
         UsageError: It cannot be read, or holds no result.
     """
     from tithe.data.codec import CodecError, from_json
+    from tithe.data.rules import problem
 
+    where, mend = safe_line(str(path), limit=300), "`tithe check --output FILE` writes one"
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise UsageError(
-            f"cannot be read: {error.strerror}",
-            where=str(path),
-            mend="`tithe check --output FILE` writes one",
-        ) from None
+        raise UsageError(f"cannot be read: {error.strerror}", where=where, mend=mend) from None
+    if len(raw) > MAX_BYTES:
+        raise UsageError(f"is larger than {MAX_BYTES // 2**20} MiB", where=where, mend=mend)
+    report: CheckReport | RunReport
     try:
-        return from_json(raw, CheckReport)
-    except CodecError:
-        return from_json(raw, RunReport, where=str(path))
+        report = from_json(raw, CheckReport) if b'"selection"' in raw else from_json(raw, RunReport)
+    except CodecError as error:
+        what = f"is no result of check, run or sweep: {safe_line(error.what, limit=200)}"
+        raise UsageError(what, where=where, mend=mend) from None
+    if fault := problem(report):
+        raise UsageError(f"is no result: {fault}", where=where, mend=mend)
+    return report

@@ -1,11 +1,11 @@
 """The job summary and the comment in Markdown: the verdict first, then the evidence, then what was left out.
 
-Both are cut to what the forges take, where cutting loses least: the rows of what was left out.
+Both keep to what the forges take; what goes are whole rows, the last ones first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tithe import output
 from tithe.data.records import Candidate, CheckReport, Selection, Verdict
@@ -15,44 +15,59 @@ from tithe.report.words import Report
 
 SUMMARY_BYTES = 1_000_000
 """GitHub takes 1 MiB a step."""
-COMMENT_CHARACTERS = 60_000
-"""GitHub takes 65,536."""
+COMMENT_BYTES = 60_000
+"""GitHub takes 65,536 characters."""
 MARKER = "<!-- tithe:check -->"
 """First line of a comment, by which the next run finds it again."""
 ROWS = 500
 """Of one table; a summary with more is read by nobody."""
+FEWEST = 20
+"""Rows that are kept where the rest does not fit: what asks for something comes first."""
 
 
 def summary(report: Report) -> str:
     """The whole result."""
     selection = report.selection if isinstance(report, CheckReport) else None
     mark, sentence = words.headline(report)
-    head = [f"## {mark} tithe: {sentence}", "", _ran(report, selection)]
-    shown = words.shown(report)
-    if shown:
-        head += ["", _verdicts(shown, selection)]
     aside = words.aside(report)
-    if aside:
-        told = "; ".join(f"{code(scenario, 80)} {inline(moved)}" for scenario, moved in aside[:ROWS])
-        head += ["", f"Also moved, without deciding and without a confirmation: {told}."]
-    tail = []
-    if report.warnings:
-        tail += ["", "**Warnings**", "", *(f"- {inline(line, 600)}" for line in report.warnings[:50])]
-    for rows in (ROWS, 100, 20, 0):
-        middle = ["", _left_out(selection, rows)] if selection and selection.rest else []
-        text = "\n".join([*head, *middle, *tail]) + "\n"
-        if len(text.encode()) <= SUMMARY_BYTES:
-            return text
-    return text.encode()[:SUMMARY_BYTES].decode("utf-8", "ignore")
+
+    def text(rows: int) -> str:
+        lines = [f"## {mark} tithe: {sentence}", "", _ran(report, selection)]
+        if shown := words.shown(report):
+            lines += ["", _verdicts(shown, selection, max(rows, FEWEST))]
+        if aside:
+            told = [f"{code(scenario, 80)} {inline(moved)}" for scenario, moved in aside[: max(rows, FEWEST)]]
+            lines += ["", f"Also moved, without deciding and without a confirmation: {'; '.join(told)}."]
+        if selection and selection.rest:
+            lines += ["", _left_out(selection, rows)]
+        if report.warnings:
+            lines += ["", "**Warnings**", ""]
+            lines += [f"- {inline(line, 600)}" for line in report.warnings[: max(FEWEST, min(rows, 50))]]
+        return "\n".join(lines) + "\n"
+
+    return _fitting(text, SUMMARY_BYTES)
+
+
+def _fitting(text: Callable[[int], str], most: int) -> str:
+    """The text with as many rows as fit into so many bytes: whole rows go, since half of one means something else."""
+    for rows in (ROWS, 100, FEWEST):
+        told = text(rows)
+        if len(told.encode()) <= most:
+            return told
+    return text(0)
 
 
 def comment(report: Report, link: str = "") -> str:
     """The body of the one comment on a change; `link` leads to the whole result."""
+    return _fitting(lambda rows: _comment(report, link, max(rows, 1)), COMMENT_BYTES)
+
+
+def _comment(report: Report, link: str, rows: int) -> str:
     mark, sentence = words.headline(report)
     found = words.alerts(report)
     lines = [MARKER, f"### {mark} tithe: {sentence}", ""]
     if found:
-        lines += [_verdicts(found[:ROWS], None), ""]
+        lines += [_verdicts(found, None, rows), ""]
         lines.append("Each was seen twice, in independent runs of both versions on one machine.")
         first = found[0]
         lines += [
@@ -67,8 +82,7 @@ def comment(report: Report, link: str = "") -> str:
             "An earlier version of this change had a regression. This is the result of the latest one."
         )
     lines += ["", f"{_compared(report)}." + (f" [The whole result]({link})" if link else "")]
-    text = "\n".join(lines) + "\n"
-    return text if len(text) <= COMMENT_CHARACTERS else text[:COMMENT_CHARACTERS] + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _compared(report: Report) -> str:
@@ -83,7 +97,7 @@ def _ran(report: Report, selection: Selection | None) -> str:
     diff = selection.diff
     budget = ", ".join(
         output.duration(seconds) if resource == "cpu" else f"{output.duration(seconds)} of {inline(resource)}"
-        for resource, seconds in selection.budget.items()
+        for resource, seconds in list(selection.budget.items())[:FEWEST]
     )
     ranked = "the prior" if selection.model == "prior" else f"model {inline(selection.model)}"
     return (
@@ -92,11 +106,11 @@ def _ran(report: Report, selection: Selection | None) -> str:
     )
 
 
-def _verdicts(verdicts: Sequence[Verdict], selection: Selection | None) -> str:
+def _verdicts(verdicts: Sequence[Verdict], selection: Selection | None, most: int) -> str:
     why = {candidate.scenario: candidate for candidate in selection.selected} if selection else {}
     headers = ["scenario", "metric", "verdict", "head against base (95 % interval)", "launches", "note"]
     rows = []
-    for verdict in verdicts[:ROWS]:
+    for verdict in verdicts[:most]:
         name = words.verdict_word(verdict)
         row = [
             code(verdict.scenario, 80),
@@ -114,7 +128,7 @@ def _verdicts(verdicts: Sequence[Verdict], selection: Selection | None) -> str:
         rows.append(row)
     if selection:
         headers.append("selected because")
-    more = f"\n\nand {len(verdicts) - ROWS} more" if len(verdicts) > ROWS else ""
+    more = f"\n\nand {len(verdicts) - most} more" if len(verdicts) > most else ""
     return table(headers, rows) + more
 
 

@@ -69,7 +69,11 @@ def headline(report: Report) -> tuple[str, str]:
             "⚠️",
             f"no regression was found, but {plural(len(unsure), 'scenario')} of {len(ran)} stayed inconclusive",
         )
-    return "✅", f"no regression was found in the {plural(len(ran), 'scenario')} that ran"
+    fixed = {verdict.scenario for verdict in deciding if verdict.verdict == "fixed"}
+    if fixed == ran:
+        return "⚠️", f"the base does not run {plural(len(fixed), 'scenario')}: nothing was compared"
+    beside = f", and the base does not run {len(fixed)} more: compared with nothing" if fixed else ""
+    return "✅", f"no regression was found in the {plural(len(ran - fixed), 'scenario')} that ran{beside}"
 
 
 def _why_nothing(report: Report) -> str:

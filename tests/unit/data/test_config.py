@@ -140,9 +140,15 @@ def test_pythonpath_and_packages_are_found(tmp_path: Path) -> None:
         if "no_" not in folder:
             (tmp_path / folder / "__init__.py").touch()
     (tmp_path / "tithe.toml").write_text("[tithe]\n")
-    assert (load(tmp_path).pythonpath, load(tmp_path).packages) == (("src",), ("inner",))
+    assert (load(tmp_path).pythonpath_in(tmp_path), load(tmp_path).packages_in(tmp_path)) == (
+        ("src",),
+        ("inner",),
+    )
     (tmp_path / "src/inner/__init__.py").unlink()
-    assert (load(tmp_path).pythonpath, load(tmp_path).packages) == ((".",), ("outer",))
+    assert (load(tmp_path).pythonpath_in(tmp_path), load(tmp_path).packages_in(tmp_path)) == (
+        (".",),
+        ("outer",),
+    )
 
 
 def test_found_from_below_up_to_the_checkout(tmp_path: Path) -> None:

@@ -61,3 +61,54 @@ def test_nobody_there() -> None:
 def test_what_is_missing_is_named(job: Job, environment: dict[str, str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         post(job, MARKER, alert=True, environment=environment)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_token_goes_to_another_host(server: Forge, status: int) -> None:
+    with forge() as other:
+        server.redirect = (status, f"{other.url}/steal")
+        with pytest.raises(LocationError, match="another host"):
+            post(LAB, MARKER, alert=True, environment=at(server))
+        assert not other.requests
+
+
+def test_a_redirected_comment_is_not_taken_for_made(server: Forge) -> None:
+    """A renamed repository: GitHub redirects, and urllib would ask again without the body."""
+    server.redirect = (302, "/elsewhere", "POST")
+    with pytest.raises(LocationError, match="was not taken"):
+        post(LAB, MARKER, alert=True, environment=at(server))
+    assert not server.comments
+    server.redirect = (307, "/projects/6/merge_requests/3/notes", "POST", "once")
+    assert post(LAB, MARKER, alert=True, environment=at(server)) == "made a comment"
+    assert server.bodies() == [MARKER]
+
+
+def test_an_endless_redirection_ends(server: Forge) -> None:
+    server.redirect = (307, "/user")
+    with pytest.raises(LocationError, match="redirected 5 times"):
+        post(LAB, MARKER, alert=True, environment=at(server))
+
+
+def test_an_answer_nested_too_deep_is_no_json(server: Forge) -> None:
+    server.raw = b"[" * 200_000
+    with pytest.raises(LocationError, match="did not answer with JSON"):
+        post(LAB, MARKER, alert=True, environment=at(server))
+
+
+@pytest.mark.parametrize("token", ["abc\ndef", "abc def", "abc\r\nX: y", "ab\u00e9"])
+def test_a_token_that_is_none_is_not_shown(server: Forge, token: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        post(LAB, MARKER, alert=True, environment=at(server, TITHE_GITLAB_TOKEN=token))
+    assert "TITHE_GITLAB_TOKEN: holds white space" in str(caught.value)
+    assert "abc" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://", "http://u:secret@h", "http://h:99999", "ftp://h"]
+)
+def test_an_address_that_is_none(url: str) -> None:
+    environment = {"CI_API_V4_URL": url, "CI_PROJECT_ID": "5", "TITHE_GITLAB_TOKEN": "t"}
+    with pytest.raises((UsageError, LocationError)) as caught:
+        post(LAB, MARKER, alert=True, environment=environment)
+    assert "no address of an API" in str(caught.value)
+    assert "secret" not in str(caught.value)

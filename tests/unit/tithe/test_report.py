@@ -29,7 +29,7 @@ from tithe.markdown import code, inline, table
 from tithe.report import words
 from tithe.report.github import commands
 from tithe.report.junit import junit
-from tithe.report.summary import COMMENT_CHARACTERS, MARKER, SUMMARY_BYTES, comment, summary
+from tithe.report.summary import COMMENT_BYTES, MARKER, SUMMARY_BYTES, comment, summary
 
 SLOW = Verdict(
     ScenarioName("lm"), MetricName("ttfb"), "regressed", 1.12, 1.09, 1.15, 1e-5, 6, 50, True, 0.02, 0.03
@@ -140,13 +140,28 @@ def test_sizes_stay_within_what_the_forges_take() -> None:
     verdicts = tuple(replace(SLOW, scenario=ScenarioName(f"s{n}{long}"), note=long) for n in range(3000))
     report = check(*verdicts, rest=rest, warnings=(long,) * 1000)
     assert len(summary(report).encode()) <= SUMMARY_BYTES
-    assert len(comment(report)) <= COMMENT_CHARACTERS + 1
+    assert len(comment(report).encode()) <= COMMENT_BYTES
     assert "3000 scenarios regressed" in summary(report)
+
+
+@pytest.mark.parametrize("size", [1, 60, 150])
+def test_what_is_cut_is_whole_rows(size: int) -> None:
+    """A cut within code would set free what stands in it."""
+    evil = "<img src=x> [a](http://evil.example) @all " * 5
+    verdicts = tuple(
+        replace(SLOW, scenario=ScenarioName(f"s{n}" + "x" * size), note=evil) for n in range(3000)
+    )
+    for text in (comment(check(*verdicts)), summary(check(*verdicts, warnings=(evil * 9,) * 50))):
+        assert kinds(text) <= ALLOWED | {"fence"}  # the command to run
+        assert "more" in text
 
 
 HOSTILE = [
     "::set-output name=x::y",
     "##[add-mask]x ##vso[task.setvariable]y",
+    "gh-3",
+    "see %12 and PROJ-44",
+    "fixed in deadbeef1 or 1234567a",
     "@everyone #1 GH-2 www.evil.example https://evil.example a@b.example",
     "<img src=x onerror=alert(1)><script>alert(1)</script> <!-- --> </details> &lt;",
     "![x](https://evil.example/x.png) [y](javascript:alert(1)) **b** _i_ ~~s~~ `c` ``d`` | bar \\| $x^2$ :smile:",
@@ -185,7 +200,7 @@ def kinds(text: str) -> set[str]:
                 assert "@" not in each.content, each.content
                 assert "://" not in each.content
                 assert "www." not in each.content
-                assert not re.search(r"#\d|GH-\d|:\w+:|\$", each.content), each.content
+                assert not re.search(r"#\d|\b[A-Za-z]{2,}-\d|%\w|\b[0-9]*[a-f][0-9a-f]{6,}\b|:\w+:|\$", each.content), each.content
     return found
 
 
