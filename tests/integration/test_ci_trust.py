@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.integration.action_runner import action, run_action
 from tests.integration.conftest import CONFIG, SIZE, WORK, Project
@@ -27,9 +31,7 @@ def pull(project: Project, tmp_path: Path) -> Pull:
 def said(job: Project, event: object, tmp_path: Path, *words: str, **env: str) -> subprocess.CompletedProcess:
     (tmp_path / "event.json").write_text(json.dumps(event))
     given = {"GITHUB_EVENT_NAME": "pull_request", **env}
-    return job.tithe(
-        *words, GITHUB_ACTIONS="true", GITHUB_EVENT_PATH=str(tmp_path / "event.json"), **given
-    )
+    return job.tithe(*words, GITHUB_ACTIONS="true", GITHUB_EVENT_PATH=str(tmp_path / "event.json"), **given)
 
 
 def test_no_step_imports_from_the_checkout(pull: Pull, tmp_path: Path) -> None:
@@ -90,7 +92,9 @@ def test_moving_the_package_hides_no_regression(pull: Pull, tmp_path: Path) -> N
 def test_under_pull_request_target_nothing_was_checked(pull: Pull, tmp_path: Path) -> None:
     job, event = pull.checkout({"pkg/work.py": SLOW}, fork=True)
     job.git("checkout", "--quiet", "--detach", "HEAD~1")  # the base, as this event checks out
-    done = said(job, event, tmp_path, "ci", "check", "--budget", "60s", GITHUB_EVENT_NAME="pull_request_target")
+    done = said(
+        job, event, tmp_path, "ci", "check", "--budget", "60s", GITHUB_EVENT_NAME="pull_request_target"
+    )
     assert done.returncode == 2
     assert "not the change" in done.stderr
     given = ("--base", "HEAD")
@@ -121,7 +125,9 @@ def test_what_the_main_branch_improved_meanwhile_is_not_held_against_a_change(
     assert f"{start[:10]} → {head[:10]}" in done.stdout
 
 
-def test_a_branch_pushed_with_force_is_compared_with_the_commit_before(project: Project, tmp_path: Path) -> None:
+def test_a_branch_pushed_with_force_is_compared_with_the_commit_before(
+    project: Project, tmp_path: Path
+) -> None:
     before = project.git("rev-parse", "HEAD")
     project.commit("Words", {"pkg/extra.py": "x = 1\n"})
     event = {"before": "e" * 40, "forced": True}
@@ -148,7 +154,9 @@ def test_an_option_that_is_given_empty_is_no_default(project: Project, option: s
 
 def test_a_fork_without_secrets_is_green(pull: Pull, tmp_path: Path) -> None:
     job, event = pull.checkout({"pkg/extra.py": "x = 1\n"}, fork=True)
-    given = inputs(tmp_path, spool="s3://bucket/spool", credentials="AWS_ACCESS_KEY_ID=\nAWS_SECRET_ACCESS_KEY=\n")
+    given = inputs(
+        tmp_path, spool="s3://bucket/spool", credentials="AWS_ACCESS_KEY_ID=\nAWS_SECRET_ACCESS_KEY=\n"
+    )
     run = run_action(job.root, tmp_path / "runner", given, event, skip=SKIP)
     assert not run.failed, run.printed
     assert "::notice" in run.steps["Send what was measured"].printed
@@ -213,7 +221,9 @@ def test_no_report_of_another_change_is_commented_on(pull: Pull, tmp_path: Path)
     assert "no regular file" in done.stderr
 
 
-def test_a_check_in_a_subfolder_keeps_its_records_where_they_are_sent_from(pull: Pull, tmp_path: Path) -> None:
+def test_a_check_in_a_subfolder_keeps_its_records_where_they_are_sent_from(
+    pull: Pull, tmp_path: Path
+) -> None:
     job, event = pull.checkout({"pkg/extra.py": "x = 1\n"})
     (tmp_path / "event.json").write_text(json.dumps(event))
     env = {
@@ -242,7 +252,9 @@ def test_the_outputs_say_what_the_step_exits_with(pull: Pull, tmp_path: Path) ->
     assert "exit-code=3\nalert=false\n" in told.read_text()
 
 
-@pytest.mark.parametrize("content", ["[" * 100_000, '{"selection": ' + "[" * 100_000, "7", "{}", '"selection"'])
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, '{"selection": ' + "[" * 100_000, "7", "{}", '"selection"']
+)
 def test_what_is_no_result_is_said_in_one_line(project: Project, tmp_path: Path, content: str) -> None:
     (tmp_path / "r.json").write_text(content)
     done = project.tithe("report", str(tmp_path / "r.json"))
@@ -273,3 +285,23 @@ def test_a_name_does_not_end_in_a_new_line(project: Project, key: str) -> None:
     done = project.tithe("select", "--budget", "1m")
     assert done.returncode == 2
     assert f"{key}: " in done.stderr
+
+
+def test_the_examples_of_jobs_parse_and_name_inputs_that_there_are() -> None:
+    found = 0
+    for page in ("README.md", "docs/ci.md"):
+        for block in re.findall(r"```yaml\n(.*?)```", (HOUSE / page).read_text(encoding="utf-8"), re.DOTALL):
+            for step in _steps(yaml.safe_load(block)):
+                if step.get("uses", "").startswith("tithe/"):
+                    found += 1
+                    assert set(step["with"]) <= set(action()["inputs"]), step
+    assert found >= 2
+    jobs = yaml.safe_load((HOUSE / "ci/gitlab.yml").read_text(encoding="utf-8"))
+    assert {job["extends"] for job in jobs.values() if "extends" in job} <= set(jobs)
+
+
+def _steps(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield from node.get("steps", ())
+        for value in node.values():
+            yield from _steps(value)

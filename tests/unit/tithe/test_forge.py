@@ -103,9 +103,7 @@ def test_a_token_that_is_none_is_not_shown(server: Forge, token: str) -> None:
     assert "abc" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "url", ["http://[::1", "http://", "http://u:secret@h", "http://h:99999", "ftp://h"]
-)
+@pytest.mark.parametrize("url", ["http://[::1", "http://", "http://u:secret@h", "http://h:99999", "ftp://h"])
 def test_an_address_that_is_none(url: str) -> None:
     environment = {"CI_API_V4_URL": url, "CI_PROJECT_ID": "5", "TITHE_GITLAB_TOKEN": "t"}
     with pytest.raises((UsageError, LocationError)) as caught:

@@ -200,7 +200,9 @@ def kinds(text: str) -> set[str]:
                 assert "@" not in each.content, each.content
                 assert "://" not in each.content
                 assert "www." not in each.content
-                assert not re.search(r"#\d|\b[A-Za-z]{2,}-\d|%\w|\b[0-9]*[a-f][0-9a-f]{6,}\b|:\w+:|\$", each.content), each.content
+                assert not re.search(
+                    r"#\d|\b[A-Za-z]{2,}-\d|%\w|\b[0-9]*[a-f][0-9a-f]{6,}\b|:\w+:|\$", each.content
+                ), each.content
     return found
 
 
