@@ -32,6 +32,9 @@ Stage = Literal["warmup", "first", "confirm", "probe", "record"]
 LaunchStatus = Literal["ok", "failed", "timeout", "unmarked"]
 VerdictName = Literal["regressed", "improved", "same", "inconclusive", "broken", "fixed", "error"]
 Source = Literal["ab", "sweep", "bisect", "import", "human"]
+STRENGTH: dict[Source, int] = {"import": 0, "ab": 1, "sweep": 1, "bisect": 2, "human": 3}
+"""Of several outcomes of one subject the one of the strongest source speaks, then the newest."""
+
 Picked = Literal["chosen", "explored", "audited", "swept", "asked"]
 """How an outcome came to be measured; `asked` is a run that a person named, outside any selection."""
 

@@ -12,14 +12,16 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tithe.data.graph import ScenarioGraph
-from tithe.data.records import Change, FileEdit, Outcome, Scenario, ScenarioName, Sha
+from tithe.data.records import Change, FileEdit, Scenario, Sha
 from tithe.selector.cost import block_estimates, launch_estimates
-from tithe.selector.history import HALF_LIVES, History, Pair, in_order, usable
+from tithe.selector.fold import Cells, Comparison, Ledger, Step, in_columns
+from tithe.selector.history import HALF_LIVES, History, in_order
 from tithe.selector.learned import Learned, Together, gather
 from tithe.selector.paths import kind_of
 from tithe.selector.text import TextIndex, tokens
@@ -169,10 +171,9 @@ class State:
         if learned is not None and history.outcomes:
             raise ValueError("what was learned already holds the outcomes of its history")
         self.scenarios = tuple(scenarios)
-        self._by_name = {s.name: s for s in self.scenarios}
-        self._at = {s.name: at for at, s in enumerate(self.scenarios)}
         self._changes = {change.sha: change for change in history.changes}
-        self._waiting = in_order(o for o in history.outcomes if usable(o, self._by_name))
+        self._cells = Cells(self.scenarios)
+        self._columns = in_columns(in_order(history.outcomes), self._cells)
         self._next = 0
         self.now = -np.inf
         self.tick = 0
@@ -186,11 +187,11 @@ class State:
         """(scenarios,), changes that made it fail so far, for people."""
         self.measured = np.zeros(count, dtype=np.int32)
         """(scenarios,), changes that it was measured on so far."""
-        self._pairs: dict[tuple[Sha, Sha, ScenarioName], Pair] = {}
-        self._seen: set[tuple[Sha, Sha]] = set()
+        self._ledgers: dict[Comparison, Ledger] = {}
         self._co: dict[str, Together] = {}
-        self._fails_of: dict[Sha, int] = {}
         self._authors: dict[str, list[float]] = {}
+        self._counted: set[Sha] = set()
+        """Changes that their authors have been counted for."""
         self.launch_seconds, self.guessed = launch_estimates(self.scenarios, history.launch_seconds)
         self.blocks = block_estimates(self.scenarios, history.blocks)
         self._learned = learned
@@ -236,50 +237,48 @@ class State:
         if t < self.now:
             raise ValueError(f"the state is already at {self.now}, past {t}")
         self.now = t
-        while self._next < len(self._waiting) and self._waiting[self._next].known_at < t:
-            self._learn(self._waiting[self._next])
-            self._next += 1
+        columns = self._columns
+        end = int(np.searchsorted(columns.known_at, t, side="left"))
+        part = columns.comparison[self._next : end]
+        cuts = self._next + np.flatnonzero(part[1:] != part[:-1]) + 1
+        for start, stop in pairwise((self._next, *cuts.tolist(), end) if len(part) else ()):
+            self._learn(columns.comparisons[columns.comparison[start]], slice(start, stop))
+        self._next = max(end, self._next)
 
-    def _learn(self, outcome: Outcome) -> None:
-        at = self._at[outcome.scenario]
-        if (outcome.base, outcome.change) not in self._seen:
-            self._seen.add((outcome.base, outcome.change))
+    def _learn(self, comparison: Comparison, rows: slice) -> None:
+        """Learns outcomes of one comparison that stand together."""
+        ledger = self._ledgers.get(comparison)
+        if ledger is None:
+            ledger = self._ledgers[comparison] = Ledger()
             self.tick += 1
             self._failing *= self._decay
             self._measured *= self._decay
-        key = (outcome.base, outcome.change, outcome.scenario)
-        first = key not in self._pairs
-        pair = self._pairs.setdefault(key, Pair())
-        was_failing, was_weight = pair.failing, pair.weight
-        pair.add(outcome)
-        failing = pair.failing * pair.weight - was_failing * was_weight
-        measured = pair.weight - was_weight
-        flipped = int(pair.failing) - int(was_failing)
-        self._failing[:, at] += failing
-        self._measured[:, at] += measured
-        self.failures[at] += flipped
-        self.measured[at] += first
-        if pair.failing:
-            self._last_failure[at] = self.tick
-        change = self._changes.get(outcome.change)
-        if change is not None and change.parent == outcome.base:
-            self._learn_files(change, at, failing, measured, flipped, first)
+        base, sha = comparison
+        change = self._changes.get(sha)
+        own = change if change is not None and change.parent == base else None
+        for step in ledger.fold(self._columns, rows, self._cells):
+            at = step.scenario
+            self._failing[:, at] += step.failing
+            self._measured[:, at] += step.measured
+            self.failures[at] += step.flipped
+            self.measured[at] += step.first
+            self._last_failure[at[step.fails]] = self.tick
+            if own is not None:
+                self._learn_files(own, ledger, step)
 
-    def _learn_files(
-        self, change: Change, at: int, failing: float, measured: float, flipped: int, first: bool
-    ) -> None:
-        before = self._fails_of.get(change.sha)
-        after = (before or 0) + flipped
-        self._fails_of[change.sha] = after
+    def _learn_files(self, change: Change, ledger: Ledger, step: Step) -> None:
         author = self._authors.setdefault(change.author, [0.0, 0.0])
-        author[0] += (after > 0) - ((before or 0) > 0)
-        author[1] += before is None
+        before = ledger.fails - int(step.flipped.sum())
+        author[0] += (ledger.fails > 0) - (before > 0)
+        author[1] += change.sha not in self._counted
+        self._counted.add(change.sha)
         if len(change.files) > MAX_TOUCHED:
             return
         keys = touched_keys(change)
         share = max(sum(1 for key in keys if not key.endswith("/")), 1) ** -0.5
+        at, failing, measured = step.scenario, step.failing * share, step.measured * share
         for key in keys:
-            co = self._co.get(key)
+            co = self._together(key)
             if co is None:
                 count = len(self.scenarios)
                 co = Together(
@@ -291,10 +290,10 @@ class State:
                 co.failing *= fade
                 co.measured *= fade
                 co.tick = self.tick
-            co.failing[at] += failing * share
-            co.measured[at] += measured * share
-            co.failures[at] += flipped
-            co.changes[at] += first
+            co.failing[at] += failing
+            co.measured[at] += measured
+            co.failures[at] += step.flipped
+            co.changes[at] += step.first
 
     def base_rate(self) -> float:
         """Chance that a change makes a scenario fail, over all of both, shrunk towards `BASE_RATE`."""

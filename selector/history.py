@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tithe.data.records import FAILING, Change, Outcome, Scenario, ScenarioName, Sha
+from tithe.data.records import FAILING, STRENGTH, Change, Outcome, Scenario, ScenarioName, Sha
 
 HALF_LIVES = (5.0, 20.0, 80.0)
 """Of a scenario's own rate, in measured changes."""
@@ -25,7 +25,8 @@ DIRECT = frozenset({"ab", "import"})
 class History:
     """What the selector may look at.
 
-    `launch_seconds` (mean machine time of one launch) and `blocks` (expected blocks of a decision with nothing
+    The outcomes are all that there are, those that others supersede too: at an earlier moment they were what was
+    known. `launch_seconds` (mean machine time of one launch) and `blocks` (expected blocks of a decision with nothing
     there, from the noise), by scenario where they are known, price a selection. They are today's and no features.
     """
 
@@ -46,25 +47,29 @@ class Label:
 
 
 class Pair:
-    """The outcomes of one pair, folded as they arrive: the latest per metric counts."""
+    """The outcomes of one pair, folded as they arrive: per metric the strongest source counts, then the latest."""
 
     __slots__ = ("_metrics",)
 
     def __init__(self) -> None:
-        self._metrics: dict[str, tuple[bool, float]] = {}
+        self._metrics: dict[str, tuple[bool, float, int]] = {}
 
     def add(self, outcome: Outcome) -> None:
-        self._metrics[outcome.metric] = (outcome.verdict in FAILING, outcome.weight * outcome.confidence)
+        strength = STRENGTH[outcome.source]
+        known = self._metrics.get(outcome.metric)
+        if known is None or strength >= known[2]:
+            weight = outcome.weight * outcome.confidence
+            self._metrics[outcome.metric] = (outcome.verdict in FAILING, weight, strength)
 
     @property
     def failing(self) -> bool:
-        return any(failing for failing, _ in self._metrics.values())
+        return any(failing for failing, _, _ in self._metrics.values())
 
     @property
     def weight(self) -> float:
         """Of the failing metrics if any fails, otherwise the least sure of those that passed."""
-        failing = [weight for fails, weight in self._metrics.values() if fails]
-        return max(failing) if failing else min((w for _, w in self._metrics.values()), default=0.0)
+        failing = [weight for fails, weight, _ in self._metrics.values() if fails]
+        return max(failing) if failing else min((w for _, w, _ in self._metrics.values()), default=0.0)
 
 
 def usable(outcome: Outcome, scenarios: Mapping[ScenarioName, Scenario]) -> bool:

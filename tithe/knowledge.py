@@ -137,7 +137,7 @@ class Knowledge:
             )
         return History(
             changes=tuple(self._house.store.changes(off_history=True)),
-            outcomes=tuple(self._house.store.outcomes()),
+            outcomes=tuple(self._house.store.outcomes(superseded=True)),
             launch_seconds=self._house.store.launch_seconds(),
             blocks=self._blocks(self._house.store.noise()),
         )

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tithe.data.config import Config
 from tithe.data.graph import GraphBuilder, ScenarioGraph
 from tithe.data.records import Change, FileEdit, MetricName, Outcome, Scenario, ScenarioName, Sha
 from tithe.selector.history import History
@@ -42,22 +43,6 @@ class FakeRepo:
         return hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()
 
 
-@dataclass(frozen=True)
-class Rule:
-    files: tuple[str, ...]
-    scenarios: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class FakeConfig:
-    """The part of the configuration that the selector and the graph read."""
-
-    scenarios: tuple[Scenario, ...]
-    pythonpath: tuple[str, ...] = (".",)
-    rules: tuple[Rule, ...] = ()
-    packages: tuple[str, ...] = ()
-
-
 FOLDERS = ("config", "data", "models", "launch", "logs", "metrics")
 THEMES = ("mlp", "wide", "token", "image", "sparse", "cache", "stream", "batch")
 
@@ -66,7 +51,7 @@ THEMES = ("mlp", "wide", "token", "image", "sparse", "cache", "stream", "batch")
 class World:
     """A made-up repository with the whole truth: `fails[change, scenario]`."""
 
-    config: FakeConfig
+    config: Config
     graph: ScenarioGraph
     changes: tuple[Change, ...]
     fails: np.ndarray
@@ -112,7 +97,9 @@ def make_world(seed: int, *, changes: int = 100, scenarios: int = 16, modules: i
                 gate=(MetricName("ttfb"),),
             )
         )
-    config = FakeConfig(tuple(sorted(specs, key=lambda s: s.name)))
+    config = Config(
+        root=Path(), path=Path("tithe.toml"), scenarios=tuple(sorted(specs, key=lambda s: s.name))
+    )
     graph = GraphBuilder(FakeRepo({"r": files}), config).build(Sha("r"))
     # Some scenarios run a file and still show little of what is wrong with it.
     shows = rng.choice([1.0, 0.5, 0.15], p=[0.3, 0.4, 0.3], size=scenarios)
