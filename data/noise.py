@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from tithe.data.records import MetricName, ScenarioName
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -50,6 +52,19 @@ class Noise:
     def statistic(self) -> str:
         """In words."""
         return f"trimmed {self.location}" if self.trimmed else self.location
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A `Noise` that travels, with what it is of."""
+
+    scenario: ScenarioName
+    metric: MetricName
+    sd: float
+    df: float
+    location: Location = "mean"
+    trimmed: bool = False
+    heavy: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,18 @@ FROM change c JOIN word s ON s.id = c.sha_id JOIN word p ON p.id = c.parent_id
 WHERE c.history_index >= ? ORDER BY c.history_index, c.time, s.text
 """
 
+SELECT_CHANGES_NAMED = """
+SELECT c.sha_id, s.text, p.text, c.history_index, c.author, c.time, c.subject, c.body, c.is_merge
+FROM change c JOIN word s ON s.id = c.sha_id JOIN word p ON p.id = c.parent_id
+WHERE c.sha_id IN (SELECT id FROM word WHERE text IN (SELECT value FROM json_each(?))) ORDER BY s.text
+"""
+
+SELECT_FILE_EDITS_OF = """
+SELECT e.sha_id, p.text, o.text, e.added, e.deleted
+FROM file_edit e JOIN word p ON p.id = e.path_id JOIN word o ON o.id = e.old_path_id
+WHERE e.sha_id IN (SELECT value FROM json_each(?)) ORDER BY e.sha_id, e.position
+"""
+
 SELECT_LAST_CHANGE = """
 SELECT c.sha_id, s.text, p.text, c.history_index, c.author, c.time, c.subject, c.body, c.is_merge
 FROM change c JOIN word s ON s.id = c.sha_id JOIN word p ON p.id = c.parent_id
@@ -88,6 +100,7 @@ WHERE l.stage IN ('first', 'confirm', 'probe', 'record')
     AND (?1 IS NULL OR l.run_id IN
         (SELECT id FROM run WHERE host_id = (SELECT id FROM word WHERE text = ?1)))
     AND (?2 IS NULL OR l.run_id IS NOT (SELECT id FROM word WHERE text = ?2))
+    AND (?3 IS NULL OR l.scenario_id IN (SELECT scenario_id FROM launch WHERE id > ?3))
 """
 
 INSERT_OUTCOME = """

@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -98,6 +99,22 @@ class Store:
         """All writes within are one transaction: all of them happen, or none."""
         return self._file.transaction()
 
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for modules of this room that read in columns; its errors become `StoreError`."""
+        with self._errors():
+            yield self._connection
+
+    @contextmanager
+    def consistent(self) -> Iterator[None]:
+        """All that is read within is as of one moment, whoever writes meanwhile. Nothing may be written."""
+        with self._errors():
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("ROLLBACK")
+
     def check(self) -> list[str]:
         """What is wrong with the file; empty when all is well. Reads everything."""
         return self._file.check()
@@ -150,6 +167,18 @@ class Store:
             ],
         )
         return int(known is None)
+
+    def changes_named(self, shas: Collection[Sha]) -> list[Change]:
+        """Those commits and diffs that are known, on history or not, by id."""
+        wanted = json.dumps(sorted(shas))
+        with self._errors():
+            rows = self._connection.execute(queries.SELECT_CHANGES_NAMED, (wanted,)).fetchall()
+            edits: dict[int, list[FileEdit]] = {}
+            for sha, path, old, added, deleted in self._connection.execute(
+                queries.SELECT_FILE_EDITS_OF, (json.dumps([row[0] for row in rows]),)
+            ):
+                edits.setdefault(sha, []).append(FileEdit(path, added, deleted, old))
+        return [_change(row[1:], tuple(edits.get(row[0], ()))) for row in rows]
 
     def changes(self, *, off_history: bool = False) -> list[Change]:
         """The commits of first-parent history, oldest first.
@@ -329,18 +358,19 @@ class Store:
         return {name: total / 1e6 / n for name, total, n in rows}
 
     def noise(
-        self, *, host: str | None = None, without: RunId | None = None
+        self, *, host: str | None = None, without: RunId | None = None, after: int | None = None
     ) -> dict[tuple[ScenarioName, MetricName], Noise]:
         """The pooled scatter of the block statistic, per scenario and metric; of one host, or of all.
 
-        `without` leaves out a run, which must not be its own history.
+        `without` leaves out a run, which must not be its own history. `after`: of those scenarios alone that were
+        launched after the launch of this number, each of all its launches.
 
         See `tithe.data.noise` for which blocks count and for the formula.
         """
         import numpy as np
 
         with self._errors():
-            cursor = self._connection.execute(queries.SELECT_NOISE_SAMPLES, (host, without))
+            cursor = self._connection.execute(queries.SELECT_NOISE_SAMPLES, (host, without, after))
             rows = np.fromiter(
                 cursor,
                 dtype=np.dtype(

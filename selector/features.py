@@ -10,7 +10,7 @@ Rows are made for all scenarios of one change at once; nothing here loops over s
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tithe.data.graph import ScenarioGraph
 from tithe.data.records import Change, FileEdit, Scenario, Sha
 from tithe.selector.cost import block_estimates, launch_estimates
-from tithe.selector.fold import Cells, Comparison, Ledger, Step, in_columns
+from tithe.selector.fold import Cells, Columns, Comparison, Ledger, Step, in_columns
 from tithe.selector.history import HALF_LIVES, History, in_order
 from tithe.selector.learned import Learned, Together, gather
 from tithe.selector.paths import kind_of
@@ -162,18 +162,25 @@ def _largest(edits: Sequence[FileEdit]) -> list[FileEdit]:
 class State:
     """All that features need, as of the latest moment asked for. Moves forward only.
 
-    It learns from a history, or goes on from what another one had `learned`; not from both.
+    It learns from a history, or goes on from what another one had `learned` with the `later` outcomes of the
+    comparisons that `earlier` holds the other ones of; the history then says what is known of their changes.
     """
 
     def __init__(
-        self, history: History, scenarios: Sequence[Scenario], learned: Learned | None = None
+        self,
+        history: History,
+        scenarios: Sequence[Scenario],
+        learned: Learned | None = None,
+        *,
+        later: Columns | None = None,
+        earlier: Columns | None = None,
     ) -> None:
-        if learned is not None and history.outcomes:
+        if history.outcomes and (learned is not None or later is not None):
             raise ValueError("what was learned already holds the outcomes of its history")
         self.scenarios = tuple(scenarios)
         self._changes = {change.sha: change for change in history.changes}
         self._cells = Cells(self.scenarios)
-        self._columns = in_columns(in_order(history.outcomes), self._cells)
+        self._columns = later or in_columns(in_order(history.outcomes), self._cells)
         self._next = 0
         self.now = -np.inf
         self.tick = 0
@@ -198,6 +205,8 @@ class State:
         self._places = np.zeros(0, dtype=np.intp)
         if learned is not None:
             self._restore(learned)
+        if earlier is not None:
+            self._remember(earlier)
 
     def _restore(self, learned: Learned) -> None:
         self._places = learned.places([scenario.name for scenario in self.scenarios])
@@ -213,11 +222,31 @@ class State:
             for name, counts in zip(learned.names.authors, learned.authors.tolist(), strict=True)
         }
 
+    def _remember(self, earlier: Columns) -> None:
+        """What was said of these comparisons before; it was learned then."""
+        for start, stop in _runs(earlier.comparison, 0):
+            comparison = earlier.comparisons[earlier.comparison[start]]
+            ledger = self._ledgers.setdefault(comparison, Ledger())
+            for _ in ledger.fold(earlier, slice(start, stop), self._cells):
+                pass
+            if (change := self._own(comparison)) is not None:
+                self._counted.add(change.sha)
+
+    def _own(self, comparison: Comparison) -> Change | None:
+        """The change, if it was compared with its own parent."""
+        base, sha = comparison
+        change = self._changes.get(sha)
+        return change if change is not None and change.parent == base else None
+
     def learned(self) -> Learned:
         """All of it, as of the moment reached, to be gone on from elsewhere."""
-        if self._learned is not None:
-            return self._learned
-        names, arrays = gather([scenario.name for scenario in self.scenarios], self._co, self._authors)
+        names, arrays = gather(
+            [scenario.name for scenario in self.scenarios],
+            self._co,
+            self._authors,
+            self._learned,
+            self._places,
+        )
         return Learned(
             names=names,
             moment=np.array([self.tick, self.now]),
@@ -239,9 +268,7 @@ class State:
         self.now = t
         columns = self._columns
         end = int(np.searchsorted(columns.known_at, t, side="left"))
-        part = columns.comparison[self._next : end]
-        cuts = self._next + np.flatnonzero(part[1:] != part[:-1]) + 1
-        for start, stop in pairwise((self._next, *cuts.tolist(), end) if len(part) else ()):
+        for start, stop in _runs(columns.comparison[self._next : end], self._next):
             self._learn(columns.comparisons[columns.comparison[start]], slice(start, stop))
         self._next = max(end, self._next)
 
@@ -253,9 +280,7 @@ class State:
             self.tick += 1
             self._failing *= self._decay
             self._measured *= self._decay
-        base, sha = comparison
-        change = self._changes.get(sha)
-        own = change if change is not None and change.parent == base else None
+        own = self._own(comparison)
         for step in ledger.fold(self._columns, rows, self._cells):
             at = step.scenario
             self._failing[:, at] += step.failing
@@ -427,6 +452,14 @@ class State:
             "co_folder": np.max(folders, axis=0) if folders else np.zeros(count),
             "file_lift": float(co_file.mean()) if count else 0.0,
         }
+
+
+def _runs(numbers: NDArray[np.int32], offset: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of what stands together under one number."""
+    if not len(numbers):
+        return
+    cuts = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+    yield from pairwise((offset, *(cuts + offset).tolist(), offset + len(numbers)))
 
 
 def touched_keys(change: Change) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tithe.data.known import SOURCES, VERDICTS, KnownOutcomes
 from tithe.data.records import FAILING, STRENGTH, Outcome, Scenario, Sha
 
 Floats = NDArray[np.float64]
@@ -89,6 +90,36 @@ def in_columns(outcomes: Iterable[Outcome], cells: Cells) -> Columns:
         np.array(table[4], dtype=np.int8),
         np.array(table[5], dtype=np.float64),
     )
+
+
+def from_known(known: KnownOutcomes, cells: Cells) -> Columns:
+    """What the store gave in columns; see `in_columns`."""
+    rows = known.rows
+    width = int(rows["metric"].max()) + 1 if len(rows) else 1
+    key = rows["scenario"].astype(np.int64) * width + rows["metric"]
+    kinds, kind = np.unique(key, return_inverse=True)
+    cell_of = np.array(
+        [cells.find(known.texts[int(k) // width], known.texts[int(k) % width]) for k in kinds], dtype=np.int32
+    )
+    cell = cell_of[kind] if len(rows) else np.zeros(0, dtype=np.int32)
+    used = np.flatnonzero((cell >= 0) & (rows["verdict"] != _ERROR))
+    rows, cell = rows[used], cell[used]
+    both = rows["base"].astype(np.int64) << 32 | rows["change"]
+    pairs, comparison = np.unique(both, return_inverse=True)
+    return Columns(
+        tuple((Sha(known.texts[int(p) >> 32]), Sha(known.texts[int(p) & 0xFFFFFFFF])) for p in pairs),
+        comparison.astype(np.int32),
+        cell,
+        _FAILING[rows["verdict"]],
+        rows["weight"] * rows["confidence"],
+        _STRENGTH[rows["source"]],
+        rows["known_at"],
+    )
+
+
+_ERROR = VERDICTS.index("error")
+_FAILING = np.array([verdict in FAILING for verdict in VERDICTS])
+_STRENGTH = np.array([STRENGTH[source] for source in SOURCES], dtype=np.int8)  # type: ignore[index]
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,13 +86,20 @@ class Learned:
         index = {name: at for at, name in enumerate(scenarios)}
         return np.array([index.get(name, -1) for name in self.names.scenarios], dtype=np.intp)
 
+    def part(self, row: int) -> slice:
+        """Where the pairs of a key stand."""
+        return slice(int(self.start[row]), int(self.start[row + 1]))
+
     def together(self, key: str, places: NDArray[np.intp], count: int) -> Together | None:
         """What is known of a key, spread over `count` scenarios at `places`; None if nothing is."""
         row = self.row.get(key)
         if row is None:
             return None
-        part = slice(int(self.start[row]), int(self.start[row + 1]))
-        to = places[self.at[part]]
+        part = self.part(row)
+        at = self.at[part]
+        if at.size and (at.min() < 0 or at.max() >= len(places)):
+            return None  # a damaged file: as if nothing was known of it
+        to = places[at]
         known = to >= 0
         floats, ints = np.zeros((2, count)), np.zeros((2, count), dtype=np.int32)
         floats[:, to[known]] = self.pair[:, part][:, known]
@@ -116,23 +123,46 @@ _SHAPES = {
 
 
 def gather(
-    scenarios: Sequence[str], keys: Mapping[str, Together], authors: Mapping[str, Sequence[float]]
+    scenarios: Sequence[str],
+    keys: Mapping[str, Together],
+    authors: Mapping[str, Sequence[float]],
+    before: Learned | None = None,
+    places: NDArray[np.intp] | None = None,
 ) -> tuple[Names, dict[str, NDArray[np.float64] | NDArray[np.int64] | NDArray[np.int32]]]:
-    """The names, and the arrays of keys and authors, in an order that no input order moves."""
-    ordered = sorted(keys)
+    """The names, and the arrays of keys and authors, in an order that no input order moves.
+
+    Keys that are not in `keys` are as they were `before`, whose scenarios stand at `places` now.
+    """
     told = sorted(authors)
-    found = [np.flatnonzero(keys[key].changes) for key in ordered]
-    at = np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
-    pair = [(keys[key].failing[to], keys[key].measured[to]) for key, to in zip(ordered, found, strict=True)]
-    plain = [(keys[key].failures[to], keys[key].changes[to]) for key, to in zip(ordered, found, strict=True)]
+    at, pair, plain, ticks = [], [], [], []
+    known = before.row if before is not None else {}
+    ordered = sorted({*keys, *known})
+    for key in ordered:
+        own = keys.get(key)
+        if own is not None:
+            to = np.flatnonzero(own.changes)
+            at.append(to)
+            pair.append(np.stack([own.failing[to], own.measured[to]]))
+            plain.append(np.stack([own.failures[to], own.changes[to]]))
+            ticks.append(own.tick)
+            continue
+        assert before is not None  # noqa: S101 - it is the only other place that a key comes from
+        assert places is not None  # noqa: S101 - given together
+        part = before.part(known[key])
+        to = places[before.at[part]]
+        kept = to >= 0
+        at.append(to[kept])
+        pair.append(before.pair[:, part][:, kept])
+        plain.append(before.pair_counts[:, part][:, kept])
+        ticks.append(int(before.tick[known[key]]))
     return Names(tuple(scenarios), tuple(ordered), tuple(told)), {
-        "start": np.concatenate([[0], np.cumsum([len(to) for to in found])]).astype(np.int64),
-        "at": at.astype(np.int32),
+        "start": np.concatenate([[0], np.cumsum([len(to) for to in at])]).astype(np.int64),
+        "at": np.concatenate(at).astype(np.int32) if at else np.zeros(0, np.int32),
         "pair": np.concatenate(pair, axis=1).astype(np.float64) if pair else np.zeros((2, 0)),
         "pair_counts": np.concatenate(plain, axis=1).astype(np.int32)
         if plain
         else np.zeros((2, 0), np.int32),
-        "tick": np.array([keys[key].tick for key in ordered], dtype=np.int64),
+        "tick": np.array(ticks, dtype=np.int64),
         "authors": np.array([authors[name] for name in told], dtype=np.float64).reshape(len(told), 2),
     }
 
@@ -157,12 +187,17 @@ def from_parts(arrays: bytes, names: bytes, where: str) -> Learned:
     except (CodecError, OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise SnapshotError(f"{ARRAYS} cannot be read: {error}", where=where, mend=MEND) from None
     learned = Learned(known, **found)
-    if wrong := _wrong(learned):
+    wrong = unfit(learned)
+    if wrong:
         raise SnapshotError(f"{ARRAYS} does not fit together: {wrong}", where=where, mend=MEND)
     return learned
 
 
-def _wrong(learned: Learned) -> str:
+def unfit(learned: Learned, *, thorough: bool = True) -> str:
+    """Which array does not fit the others; empty where all do.
+
+    Without `thorough` the pairs are not looked at: they may be many, and `together` looks at those that it takes.
+    """
     scenarios, keys, pairs = len(learned.names.scenarios), len(learned.names.keys), learned.at.size
     shapes = {
         "moment": (2,),
@@ -180,16 +215,16 @@ def _wrong(learned: Learned) -> str:
     for name, shape in shapes.items():
         array = getattr(learned, name)
         if array.dtype != _SHAPES[name][0] or array.shape != shape:
-            return name
-    for name in ("moment", "failing", "measured", "pair", "authors"):
+            return str(name)
+    for name in ("moment", "failing", "measured", "authors", *(("pair",) if thorough else ())):
         if not np.isfinite(getattr(learned, name)).all():
-            return name
+            return str(name)
     if np.isnan(learned.last_failure).any():
         return "last_failure"
     start = learned.start
     if start[0] != 0 or start[-1] != pairs or (np.diff(start) < 0).any():
         return "start"
-    if pairs and (learned.at.min() < 0 or learned.at.max() >= scenarios):
+    if thorough and pairs and (learned.at.min() < 0 or learned.at.max() >= scenarios):
         return "at"
     return ""
 

@@ -13,13 +13,12 @@ from pathlib import Path
 from tithe.data import graph
 from tithe.data.codec import CodecError, from_json, to_json
 from tithe.data.errors import ModelError, SnapshotError
-from tithe.data.noise import Location, Noise
+from tithe.data.noise import Noise, Scatter
 from tithe.data.records import MetricName, Scenario, ScenarioName
 from tithe.data.rules import MAX_SECONDS
 from tithe.data.snapshot import MEND, Manifest, SnapshotFile, pack
 from tithe.selector import learned as arrays
 from tithe.selector.features import State
-from tithe.selector.history import History
 from tithe.selector.learned import Learned
 from tithe.selector.model import INFO_FILE, TREES_FILE, Model
 
@@ -27,17 +26,6 @@ COSTS = "costs.json"
 NOISE = "noise.json"
 SCANS = f"graph/scans-{graph.VERSION}.jsonl"
 MODEL = "model/"
-
-
-@dataclass(frozen=True)
-class _Scatter:
-    scenario: ScenarioName
-    metric: MetricName
-    sd: float
-    df: float
-    location: Location = "mean"
-    trimmed: bool = False
-    heavy: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -68,34 +56,42 @@ class Snapshot:
         return bool(known) and bool(scenarios) and not known.intersection(s.name for s in scenarios)
 
 
+@dataclass(frozen=True)
+class Counts:
+    """How much stands behind a snapshot."""
+
+    changes: int
+    outcomes: int
+    tip: str = ""
+    """The newest change of the main branch's history."""
+
+
 def build(
-    history: History,
-    scenarios: Sequence[Scenario],
+    state: State,
+    launch_seconds: Mapping[ScenarioName, float],
     noise: Mapping[tuple[ScenarioName, MetricName], Noise],
     model: Path | None,
     scans: bytes,
     created_at: float,
+    counts: Counts,
 ) -> bytes:
     """The file of a snapshot.
 
     Args:
+        state: Of the scenarios in the order of their names, past all that is known.
         model: Folder of the model in force; None for the prior.
         scans: Of the files of the last change.
 
     Raises:
         ModelError: The model cannot be read.
     """
-    last = next((change for change in reversed(history.changes) if change.index >= 0), None)
-    times = [outcome.known_at for outcome in history.outcomes] + [c.time for c in history.changes[-1:]]
-    state = State(history, sorted(scenarios, key=lambda scenario: scenario.name))
-    state.advance(max(times, default=0.0) + 1.0)
     scatter = [
-        _Scatter(*key, found.sd, found.df, found.location, found.trimmed)
+        Scatter(*key, found.sd, found.df, found.location, found.trimmed, found.heavy)
         for key, found in sorted(noise.items())
     ]
     parts = {
         **arrays.to_parts(state.learned()),
-        COSTS: to_json(dict(sorted(history.launch_seconds.items()))).encode(),
+        COSTS: to_json(dict(sorted(launch_seconds.items()))).encode(),
         NOISE: to_json(scatter).encode(),
         SCANS: scans,
     }
@@ -105,10 +101,10 @@ def build(
         parts |= {f"{MODEL}{name}": (model / name).read_bytes() for name in (INFO_FILE, TREES_FILE)}
     manifest = Manifest(
         created_at=created_at,
-        tip=last.sha if last else "",
-        changes=len(history.changes),
-        outcomes=len(history.outcomes),
-        scenarios=len(scenarios),
+        tip=counts.tip,
+        changes=counts.changes,
+        outcomes=counts.outcomes,
+        scenarios=len(state.scenarios),
         model=version,
     )
     return pack(manifest, parts)
@@ -122,7 +118,7 @@ def read(file: SnapshotFile) -> Snapshot:
     """
     try:
         costs = from_json(file.part(COSTS), dict[ScenarioName, float])
-        scatter = from_json(file.part(NOISE), list[_Scatter])
+        scatter = from_json(file.part(NOISE), list[Scatter])
     except CodecError as error:
         raise SnapshotError(f"is damaged: {error.what}", where=file.where, mend=MEND) from None
     if not all(0 <= seconds <= MAX_SECONDS for seconds in costs.values()):

@@ -19,7 +19,7 @@ from tithe.data.errors import (
     UsageError,
 )
 from tithe.data.git import GitRepo
-from tithe.data.records import Change, MetricName, RunId, ScenarioName
+from tithe.data.records import Change, MetricName, RunId, Scenario, ScenarioName
 from tithe.data.text import safe_line
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tithe.selector.history import History
     from tithe.selector.model import Model
     from tithe.selector.snapshot import Snapshot
+    from tithe.selector.standing import Standing
 
 
 @dataclass(frozen=True)
@@ -126,28 +127,50 @@ class Knowledge:
 
     @cached_property
     def history(self) -> History:
-        """What the store knows; of a snapshot what is not in its `state`."""
+        """All that the store knows, a record each: what a model is trained on."""
         from tithe.selector.history import History
 
-        if self._house.way.snapshot:
-            known = self.snapshot
-            return History(
-                launch_seconds=known.launch_seconds if known else {},
-                blocks=self._blocks(known.noise if known else {}),
-            )
         return History(
             changes=tuple(self._house.store.changes(off_history=True)),
             outcomes=tuple(self._house.store.outcomes(superseded=True)),
-            launch_seconds=self._house.store.launch_seconds(),
-            blocks=self._blocks(self._house.store.noise()),
+            launch_seconds=self.standing.launch_seconds,
+            blocks=self._blocks(self.standing.noise),
         )
+
+    @cached_property
+    def standing(self) -> Standing:
+        """What stands now, of the store."""
+        return self._standing(keep=False)
+
+    def keep(self) -> None:
+        """Keeps what stands now, for the next command: said by those that bring much that is new."""
+        self._standing(keep=True)
+
+    def _standing(self, *, keep: bool) -> Standing:
+        from tithe.selector.standing import standing
+
+        try:
+            cache = paths.cache_dir(self._house.repo.root)
+        except StoreError:
+            cache = None
+        return standing(self._house.store, self._scenarios(), cache, self._blocks, keep=keep)
+
+    def _scenarios(self) -> list[Scenario]:
+        return sorted(self._house.config.scenarios, key=lambda scenario: scenario.name)
 
     def state(self) -> State:
         """What was learned, for the scenarios of the configuration in order of their names."""
         from tithe.selector.features import State
+        from tithe.selector.history import History
 
-        scenarios = sorted(self._house.config.scenarios, key=lambda scenario: scenario.name)
-        return State(self.history, scenarios, self.snapshot.learned if self.snapshot else None)
+        if not self._house.way.snapshot:
+            return self.standing.state
+        known = self.snapshot
+        history = History(
+            launch_seconds=known.launch_seconds if known else {},
+            blocks=self._blocks(known.noise if known else {}),
+        )
+        return State(history, self._scenarios(), known.learned if known else None)
 
     def noise(self, host: str, run: RunId) -> Mapping[tuple[ScenarioName, MetricName], Noise]:
         """Scatter of the block statistic on this host before `run`; a snapshot has that of all hosts."""
@@ -221,7 +244,11 @@ class Knowledge:
         """
         if self._house.way.snapshot:
             return max(self.snapshot.known_at if self.snapshot else 0.0, head.time) + 1.0
-        outcomes = self.history.outcomes
-        latest = max((outcome.known_at for outcome in outcomes), default=0.0)
-        changes = self.history.changes
-        return max(latest, changes[-1].time if changes else 0.0, head.time) + 1.0
+        return max(self.latest, head.time) + 1.0
+
+    @property
+    def latest(self) -> float:
+        """The time of the newest change or outcome in the store; 0 where there is none."""
+        from tithe.data.known import latest_change
+
+        return max(self.standing.newest, latest_change(self._house.store), 0.0)

@@ -29,6 +29,7 @@ def choose(
     model: str | None = None,
 ) -> Selection:
     """The selection for base..head; recorded in the store, where there is one."""
+    from tithe.selector.history import History
     from tithe.selector.select import renamed, select
 
     seconds = parse_budget(budget)
@@ -37,7 +38,7 @@ def choose(
     change = project.repo.change(head_sha, base_sha)
     missing = project.unavailable(project.config.scenarios)
     selection = select(
-        project.known.history,
+        History(),  # `state` has learned it
         project.config,
         change,
         project.known.graph(change),

@@ -50,15 +50,19 @@ def publish(
         place = location(url)
         promoted = project.store.promoted()
         models = paths.models_dir(project.repo.root)
+        counts, last = project.store.counts(), project.store.last_change()
+        standing = project.known.standing
+        standing.state.advance(project.known.latest + 1.0)
         content = snapshot.build(
-            project.known.history,
-            project.config.scenarios,
-            project.store.noise(),
+            standing.state,
+            standing.launch_seconds,
+            standing.noise,
             models / promoted if promoted else None,
             graph.scans_of(
                 project.repo, project.main_branch(), project.config, paths.cache_dir(project.repo.root)
             ),
             created_at=time.time(),
+            counts=snapshot.Counts(counts["changes"], counts["outcomes"], last.sha if last else ""),
         )
         pointer = files.publish(place, content, time.time(), keep=keep)
         manifest = files.unpack(content, pointer.snapshot).manifest

@@ -24,9 +24,15 @@ from tithe.selector.train import train
 
 def packed(world, model=None) -> SnapshotFile:
     noise = {(s.name, s.gate[0]): Noise(0.02, 9.0) for s in world.config.scenarios}
-    return unpack(
-        snapshot.build(world.history(40), world.config.scenarios, noise, model, b"scans", time.time()), "x"
-    )
+    return unpack(built(world, world.config.scenarios, noise, model, b"scans", time.time()), "x")
+
+
+def built(world, scenarios, noise, model, scans: bytes, created_at: float) -> bytes:
+    history = world.history(40)
+    made = State(history, sorted(scenarios, key=lambda scenario: scenario.name))
+    made.advance(max(outcome.known_at for outcome in history.outcomes) + 1.0)
+    counts = snapshot.Counts(len(history.changes), len(history.outcomes))
+    return snapshot.build(made, history.launch_seconds, noise, model, scans, created_at, counts)
 
 
 def known(found: snapshot.Snapshot) -> History:
@@ -127,7 +133,7 @@ def test_arrays_are_never_unpickled(worlds) -> None:
 def test_equal_knowledge_is_equal_bytes(worlds) -> None:
     world = worlds(1)
     first, second = (
-        snapshot.build(world.history(40), scenarios, {}, None, b"", 1.0)
+        built(world, scenarios, {}, None, b"", 1.0)
         for scenarios in (world.config.scenarios, tuple(reversed(world.config.scenarios)))
     )
     assert first == second
