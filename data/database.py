@@ -32,6 +32,8 @@ BUSY_S = 60.0
 """How long a write waits for another process's write before it gives up."""
 
 _RETRY_S = 0.02
+CACHE_KIB = 128 * 1024
+"""Of pages at most; they are taken when they are needed."""
 
 
 class DatabaseFile:
@@ -44,6 +46,8 @@ class DatabaseFile:
         self._utils: Database | None = None
         self._depth = 0
         self._words: dict[str, int] = {}
+        self.words_made = 0
+        """Rows of table `word` that this connection has added."""
 
     @classmethod
     def open(cls, path: Path, *, create: bool, read_only: bool) -> DatabaseFile:
@@ -81,6 +85,8 @@ class DatabaseFile:
             return
         self._use_wal()
         self.connection.execute("PRAGMA synchronous = FULL")
+        # Digests come in no order: with the 2 MB of the default, a large store waits for its index.
+        self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         # A migration may rebuild tables that others refer to, so references are enforced only after it;
         # within a transaction the switch would do nothing.
         if version < migrations.VERSION:
@@ -170,6 +176,7 @@ class DatabaseFile:
             if row is None:
                 cursor = self.connection.execute("INSERT INTO word (text) VALUES (?)", (text,))
                 key = cast("int", cursor.lastrowid)
+                self.words_made += 1
             else:
                 key = int(row[0])
             self._words[text] = key

@@ -443,9 +443,11 @@ class Store:
     def add_outcomes(self, outcomes: Iterable[Outcome]) -> int:
         """Add outcomes; the number that was new. None is ever replaced, see `outcomes` for what is read."""
         with self.transaction():
-            return sum(self._add_outcome(outcome) for outcome in outcomes)
+            before = self._connection.total_changes - self._file.words_made
+            self._connection.executemany(queries.INSERT_OUTCOME, map(self._outcome_row, outcomes))
+            return self._connection.total_changes - self._file.words_made - before
 
-    def _add_outcome(self, outcome: Outcome) -> int:
+    def _outcome_row(self, outcome: Outcome) -> tuple[object, ...]:
         about = (outcome.base, outcome.change, outcome.scenario, outcome.metric)
         row = (
             outcome.verdict,
@@ -459,18 +461,16 @@ class Store:
             _real(outcome.weight),
         )
         digest = _digest("outcome", *about, *row, outcome.run)
-        cursor = self._connection.execute(
-            queries.INSERT_OUTCOME,
-            (digest, *(self._word(text) for text in about), *row, self._word(outcome.run)),
-        )
-        if cursor.rowcount == 0:
-            return 0
-        return 1
+        return (digest, *(self._word(text) for text in about), *row, self._word(outcome.run))
 
     def verdict_counts(self) -> dict[str, int]:
         """Outcomes by verdict, most frequent first; of several of one subject the one that speaks counts."""
         with self._errors():
-            return dict(self._connection.execute(queries.COUNT_VERDICTS).fetchall())
+            counts = dict(self._connection.execute(queries.COUNT_VERDICTS).fetchall())
+            for verdict, count in self._connection.execute(queries.COUNT_SUPERSEDED).fetchall():
+                counts[verdict] -= count
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        return {verdict: count for verdict, count in ranked if count}
 
     def outcomes(
         self,
@@ -622,7 +622,7 @@ class Store:
                 elif isinstance(record, Launch):
                     added["launches"] += self._add_launch(record)
                 elif isinstance(record, Outcome):
-                    added["outcomes"] += self._add_outcome(record)
+                    added["outcomes"] += self.add_outcomes((record,))
                 else:
                     added["selections"] += self._add_selection(record, started.get(record.id))
             return {kind: count for kind, count in added.items() if count}
@@ -676,5 +676,7 @@ def _maybe(value: float | None) -> float | None:
 
 def _digest(*content: object) -> int:
     """63 bits of SHA-256 over a spelling of the content that no version of Python or library changes."""
-    spelled = json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode("ascii")
-    return int.from_bytes(hashlib.sha256(spelled).digest()[:8], "big") >> 1
+    return int.from_bytes(hashlib.sha256(_spelled(content).encode("ascii")).digest()[:8], "big") >> 1
+
+
+_spelled = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode

@@ -320,6 +320,11 @@ class State:
             co.failures[at] += step.flipped
             co.changes[at] += step.first
 
+    @property
+    def faulty(self) -> int:
+        """Changes that made any scenario fail, measured against their own parents."""
+        return round(sum(faulty for faulty, _ in self._authors.values()))
+
     def base_rate(self) -> float:
         """Chance that a change makes a scenario fail, over all of both, shrunk towards `BASE_RATE`."""
         failing, measured = self._failing[-1].sum(), self._measured[-1].sum()

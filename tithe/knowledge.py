@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,7 @@ from tithe.data.errors import (
     ModelError,
     SnapshotError,
     StoreError,
+    TitheError,
     UsageError,
 )
 from tithe.data.git import GitRepo
@@ -144,7 +146,8 @@ class Knowledge:
 
     def keep(self) -> None:
         """Keeps what stands now, for the next command: said by those that bring much that is new."""
-        self._standing(keep=True)
+        with suppress(TitheError):  # without scenarios there is nothing to keep, and no reason to fail
+            self._standing(keep=True)
 
     def _standing(self, *, keep: bool) -> Standing:
         from tithe.selector.standing import standing

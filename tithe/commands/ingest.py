@@ -76,6 +76,7 @@ def spool(source: str, repo: Path, config_path: Path | None, style: str, output_
 
     with Project(repo, config_path) as project:
         report = ingest(project.store, source)
+        project.known.keep()
 
         def text(_: str) -> str:
             added = (
@@ -153,6 +154,7 @@ def results(
                 smallest=smallest,
                 progress=progress,
             )
+            project.known.keep()
 
         def text(style: str) -> str:
             lines = [

@@ -22,23 +22,17 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
     that scatter unlike.
     """
     from tithe.runner import watch
-    from tithe.selector.history import History, labels
 
     with Project(repo, config_path) as project:
         store = project.store
         counts = store.counts()
         verdicts = store.verdict_counts()
         scenarios = project.config.scenarios
-        own = History(
-            changes=tuple(store.changes(off_history=True)),
-            outcomes=tuple(store.outcomes(scenarios=[scenario.name for scenario in scenarios])),
-            launch_seconds={},
-            blocks={},
-        )
-        faulty = {label.change for label in labels(own, scenarios) if label.failing}
+        standing = project.known.standing
+        standing.state.advance(project.known.latest + 1.0)
         promoted = store.promoted()
         last = store.last_change()
-        measured = {scenario.name for scenario in scenarios} & set(store.launch_seconds())
+        measured = {scenario.name for scenario in scenarios} & set(standing.launch_seconds)
         next_steps = []
         if not counts["changes"]:
             next_steps.append("`tithe ingest git` reads the history of the main branch")
@@ -66,7 +60,7 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
             "store": output.path_text(store.path),
             "counts": counts,
             "verdicts": verdicts,
-            "faulty_changes": len(faulty),
+            "faulty_changes": standing.state.faulty,
             "model": promoted,
             "last_change": last.sha if last else None,
             "scenarios": len(project.config.scenarios),
@@ -85,7 +79,7 @@ def command(repo: Path, config_path: Path | None, style: str, output_path: Path 
                 ("scenarios", f"{len(project.config.scenarios)}, {len(measured)} of them measured"),
                 ("launches", f"{counts['launches']} in {counts['runs']} runs"),
                 ("outcomes", ", ".join(f"{n} {v}" for v, n in verdicts.items()) or "none"),
-                ("faulty changes", f"{len(faulty)}, measured against their own parents"),
+                ("faulty changes", f"{standing.state.faulty}, measured against their own parents"),
                 ("model", _model(promoted, counts["models"])),
                 ("store", output.path_text(store.path)),
             ]

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tithe.data.config import Config, GraphRule
 from tithe.data.graph import GraphBuilder, ScenarioGraph, build, empty
 from tithe.data.records import Scenario, ScenarioName, Sha
 
@@ -36,17 +37,9 @@ def blob(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class Rule:
-    files: tuple[str, ...]
-    scenarios: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Config:
-    scenarios: tuple[Scenario, ...]
-    pythonpath: tuple[str, ...] = ("src",)
-    rules: tuple[Rule, ...] = ()
+def config_of(*scenarios: Scenario, **more: object) -> Config:
+    given: dict[str, object] = {"pythonpath": ("src",), **more}
+    return Config(root=Path(), path=Path("tithe.toml"), scenarios=scenarios, **given)  # type: ignore[arg-type]
 
 
 def scenario(command: str, name: str = "s", **more: object) -> Scenario:
@@ -54,7 +47,7 @@ def scenario(command: str, name: str = "s", **more: object) -> Scenario:
 
 
 def graph_of(files: dict[str, str], *scenarios: Scenario, **more: object) -> ScenarioGraph:
-    return build(Repo({"r": files}), Sha("r"), Config(scenarios, **more))  # type: ignore[arg-type]
+    return build(Repo({"r": files}), Sha("r"), config_of(*scenarios, **more))
 
 
 def distances(graph: ScenarioGraph, row: int = 0) -> dict[str, float]:
@@ -138,7 +131,7 @@ def test_a_name_made_at_run_time_leads_to_its_package() -> None:
 
 
 def test_own_files_and_rules() -> None:
-    config = {"rules": (Rule(("data/*.csv",), ("s*",)), Rule(("other/*",), ("t*",)))}
+    config = {"rules": (GraphRule(("data/*.csv",), ("s*",)), GraphRule(("other/*",), ("t*",)))}
     files = {"train.py": "", "extra/a.txt": "", "data/x.csv": "", "other/y": ""}
     graph = graph_of(files, scenario("python train.py", files=("extra/*",)), **config)
     assert distances(graph) == {"train.py": 0, "extra/a.txt": 0, "data/x.csv": 1}
@@ -193,7 +186,7 @@ def test_a_command_that_names_nothing_of_the_revision_is_a_warning() -> None:
 def test_a_missing_blob_is_a_warning() -> None:
     repo = Repo({"r": {"a.py": "import b", "b.py": ""}})
     repo.missing = {blob("import b")}
-    graph = build(repo, Sha("r"), Config((scenario("python a.py"),)))  # type: ignore[arg-type]
+    graph = build(repo, Sha("r"), config_of(scenario("python a.py")))
     assert distances(graph) == {"a.py": 0}
     assert any("not in this clone" in warning for warning in graph.warnings)
 
@@ -211,7 +204,7 @@ def test_no_scenarios_and_no_files() -> None:
 
 class TestCache:
     def config(self) -> Config:
-        return Config((scenario("python train.py"),))
+        return config_of(scenario("python train.py"))
 
     def test_each_blob_is_read_once_over_revisions_and_processes(self, tmp_path: Path) -> None:
         changed = PACKAGE | {"helper.py": "import pkg.unused"}
