@@ -25,6 +25,8 @@ LIMIT = 256 << 20
 """Bytes of one file that are read."""
 SKIPPED = frozenset({"machine.json", "benchmarks.json"})
 """Files of an asv folder that hold no results."""
+GZIP = b"\x1f\x8b"
+SUFFIXES = (".json", ".xml", ".csv", ".tsv", ".json.gz")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
@@ -45,11 +47,7 @@ def files(paths: Iterable[Path]) -> Iterator[Path]:
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(names):
                 found = Path(folder, name)
-                if (
-                    name not in SKIPPED
-                    and found.suffix in (".json", ".xml", ".csv", ".tsv")
-                    and found.is_file()
-                ):
+                if name not in SKIPPED and name.endswith(SUFFIXES) and found.is_file():
                     yield found
 
 
@@ -99,9 +97,25 @@ def _content(path: Path) -> bytes | str:
             content = stream.read(LIMIT + 1)
     except OSError as error:
         return f"cannot be read: {line(error.strerror or '')}"
+    if content.startswith(GZIP):
+        content = unpacked(content, LIMIT + 1)
+        if not content:
+            return "is not whole gzip, or empty"
     if len(content) > LIMIT:
         return f"has more than {LIMIT >> 20} MiB"
     return content or "is empty"
+
+
+def unpacked(content: bytes, limit: int) -> bytes:
+    """At most `limit` bytes of what gzip has packed; nothing where it is not whole."""
+    import zlib
+
+    packed = zlib.decompressobj(wbits=31)
+    try:
+        found = packed.decompress(content, limit)
+    except zlib.error:
+        return b""
+    return found if packed.eof or len(found) >= limit else b""
 
 
 def _json(text: str) -> Any:

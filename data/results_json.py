@@ -11,6 +11,15 @@ from typing import Any
 from tithe.data.points import Point, Reader, Refused, in_seconds, moment
 
 
+def _newer(version: Any, known: int) -> str:
+    """Why a file of this version is not read: a newer one may mean something else by the same words."""
+    try:
+        number = int(version)
+    except (TypeError, ValueError):
+        return f"is of version {str(version)[:20]!r}, which is none"
+    return f"is of version {number}; this tithe reads up to {known}: upgrade it" if number > known else ""
+
+
 class Asv:
     """A file of an asv results folder: one commit in one environment on one machine."""
 
@@ -20,6 +29,9 @@ class Asv:
         return isinstance(document, dict) and "commit_hash" in document and "results" in document
 
     def points(self, document: Any, text: str, where: str) -> Iterator[Point | Refused]:  # noqa: ARG002
+        if newer := _newer(document.get("version", 1), 2):
+            yield Refused(where, newer)
+            return
         parameters = document.get("params") or {}
         machine, environment = parameters.get("machine", ""), document.get("env_name", "")
         commit = str(document["commit_hash"])
@@ -69,6 +81,9 @@ class Pyperf:
         return isinstance(first, list) and bool(first) and isinstance(first[0], dict) and "runs" in first[0]
 
     def points(self, document: Any, text: str, where: str) -> Iterator[Point | Refused]:  # noqa: ARG002
+        if newer := _newer(str(document.get("version", "1")).partition(".")[0], 1):
+            yield Refused(where, newer)
+            return
         shared = document.get("metadata") or {}
         for number, benchmark in enumerate(document["benchmarks"]):
             about = {**shared, **(benchmark.get("metadata") or {})}

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tithe.data.records import (
+    STRENGTH,
     Candidate,
     Change,
     DiffSummary,
@@ -201,7 +202,6 @@ def test_order_and_repetition_of_bundles_do_not_change_the_store(data: st.DataOb
 @given(st.lists(outcomes, max_size=10), times)
 @settings(max_examples=80, deadline=None)
 def test_the_past_does_not_know_the_future(some: list[Outcome], moment: float) -> None:
-    strength = {"import": 0, "ab": 1, "sweep": 1, "bisect": 2, "human": 3}
     past = [one for one in some if one.known_at < moment]
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -211,6 +211,8 @@ def test_the_past_does_not_know_the_future(some: list[Outcome], moment: float) -
         store.add_outcomes(some)
         before.add_outcomes(past)
         found = store.outcomes(until=moment)
+        with store.reading() as connection:
+            assert dict(connection.execute("SELECT name, strength FROM source").fetchall()) == STRENGTH
         assert found == before.outcomes()
     assert all(one.known_at < moment for one in found)
     subjects = [(one.base, one.change, one.scenario, one.metric) for one in found]
@@ -222,4 +224,4 @@ def test_the_past_does_not_know_the_future(some: list[Outcome], moment: float) -
             if (other.base, other.change, other.scenario, other.metric)
             == (one.base, one.change, one.scenario, one.metric)
         ]
-        assert (strength[speaker.source], speaker.known_at) >= (strength[one.source], one.known_at)
+        assert (STRENGTH[speaker.source], speaker.known_at) >= (STRENGTH[one.source], one.known_at)

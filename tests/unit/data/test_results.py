@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from pathlib import Path
@@ -241,3 +242,41 @@ def test_a_file_without_end_is_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(results, "LIMIT", 100)
     _, (refused,) = read(tmp_path, "{" + " " * 200)
     assert "MiB" in refused.why
+
+
+@pytest.mark.parametrize(("tool", "version"), [("asv", 3), ("asv", "x"), ("asv", None), ("pyperf", "2.0")])
+def test_a_newer_version_is_not_guessed_at(tmp_path: Path, tool: str, version: object) -> None:
+    document = {**json.loads(WHOLE[tool]), "version": version}
+    points, (refused,) = read(tmp_path, json.dumps(document))
+    assert points == []
+    assert "is of version" in refused.why
+
+
+def test_packed_files_are_read_and_bombs_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for tool, whole in WHOLE.items():
+        packed = gzip.compress(whole.encode())
+        assert read(tmp_path, packed, commit=SHA) == read(tmp_path, whole, commit=SHA), tool
+        for cut in (packed[:-1], packed[: len(packed) // 2], packed[:10], packed[:3]):
+            points, (refused,) = read(tmp_path, cut, commit=SHA)
+            assert points == []
+            assert "not whole gzip" in refused.why
+    monkeypatch.setattr(results, "LIMIT", 1 << 20)
+    points, (refused,) = read(tmp_path, gzip.compress(b"[" * (64 << 20)))
+    assert points == []
+    assert refused.why == "has more than 1 MiB"
+
+
+@pytest.mark.parametrize(
+    "value", ["-1.0", "NaN", "Infinity", "-Infinity", "1e999", '"1.5"', "true", "[[1]]", "{}"]
+)
+def test_a_value_that_is_none_is_refused_by_name_and_the_rest_stays(tmp_path: Path, value: str) -> None:
+    whole = WHOLE["asv"].replace("[[4096]", f"[[{value}]")
+    points, refused = read(tmp_path, whole)
+    assert [point.benchmark for point in points] == [
+        "suite.T.time_x/1/a",
+        "suite.T.time_x/2/b",
+        "suite.track_z",
+    ]
+    assert value == "NaN" or any(
+        "suite.mem_y" in one.where for one in refused
+    )  # asv writes NaN for a skipped one
