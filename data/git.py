@@ -10,13 +10,15 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from tithe.data import git_log, git_process, git_snapshot, git_worktree
+from tithe.data import git_log, git_process, git_snapshot, git_symbols, git_worktree
 from tithe.data.errors import GitError, UsageError
 from tithe.data.git_objects import ObjectReader
+from tithe.data.git_symbols import SymbolReader
 from tithe.data.records import Change, Sha
 from tithe.data.text import safe_line
 
@@ -205,22 +207,25 @@ class GitRepo:
         One pass of one git process, read as it comes. `index` counts from the root and `time` never
         falls, also where `after` cuts. In a shallow clone both count from where it was cut off, and the
         oldest commit has no files, as its diff cannot be known. In a partial clone, and where files are
-        missing, lines are not counted: -1 stands in their place.
+        missing, lines are not counted (-1 stands in their place) and no symbols are known.
 
         Raises:
             UsageError: `after` is not on the first-parent history of `tip`.
         """
         index, clock = self._position(after) if after else (0, 0.0)
         expected = after
-        for entry in self._log(tip, after):
-            if expected and (not entry.parents or entry.parents[0] != expected):
-                raise self._not_on_history(expected, tip)
-            expected = None
-            clock = max(clock, entry.time)
-            if entry.sha in self._cut:
-                entry = replace(entry, files=())
-            yield entry.change(index=index, time=clock)
-            index += 1
+        reader = None if self._objects.promisor else SymbolReader(self.root, tip, after)
+        with reader or nullcontext():
+            for entry in self._log(tip, after):
+                if expected and (not entry.parents or entry.parents[0] != expected):
+                    raise self._not_on_history(expected, tip)
+                expected = None
+                clock = max(clock, entry.time)
+                named = entry.with_symbols(reader.of(entry.sha)) if reader else entry
+                if entry.sha in self._cut:
+                    named = replace(entry, files=())
+                yield named.change(index=index, time=clock)
+                index += 1
         if expected and expected != tip:
             raise self._not_on_history(expected, tip)
 
@@ -342,7 +347,12 @@ class GitRepo:
             "--",
         ) as stdout:
             files = git_log.edits(git_process.fields(stdout))
-        return replace(entry, files=files).change(index=-1, time=entry.time, parent=base)
+        touched: git_symbols.Touched = ()
+        if not self._objects.promisor:  # of a partial clone every file would have to be fetched
+            with suppress(GitError):  # a file is missing: the change is known without its symbols
+                touched = git_symbols.of_diff(self.root, *trees)
+        whole = replace(entry, files=files).with_symbols(touched)
+        return whole.change(index=-1, time=entry.time, parent=base)
 
     # Contents and checkouts
 

@@ -8,8 +8,8 @@ the number of fields is fixed; so no subject, path or author can be taken for an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from tithe.data.errors import GitError
 from tithe.data.git_process import decode, decode_path
@@ -49,6 +49,15 @@ class Entry:
     subject: str
     body: str
     files: tuple[FileEdit, ...]
+
+    def with_symbols(self, touched: Sequence[Sequence[str]]) -> Entry:
+        """The entry with the symbols of each of its files; as it is where they are not those of its files."""
+        if len(touched) != len(self.files):
+            return self
+        files = (
+            replace(edit, symbols=tuple(symbols)) for edit, symbols in zip(self.files, touched, strict=True)
+        )
+        return replace(self, files=tuple(files))
 
     def change(self, *, index: int, time: float, parent: Sha | None = None) -> Change:
         """The record, with the place in history and the monotone time that the caller knows."""

@@ -47,8 +47,15 @@ def _parts(*names: str) -> Callable[[sqlite3.Connection], None]:
     return apply
 
 
+def _symbols(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE file_edit ADD COLUMN symbols TEXT NOT NULL DEFAULT ''")
+    connection.execute("DROP VIEW file_edits")
+    _parts("file_edits")(connection)
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(2, "what other tools measured", _parts("measurement", "measurement_by_series", "measurements")),
+    Migration(3, "functions and classes that a change touched", _symbols),
 )
 """All steps, in order. The schema file always shows the result of the last one."""
 

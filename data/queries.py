@@ -7,8 +7,16 @@ INSERT INTO change (sha_id, digest, parent_id, history_index, author, time, subj
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
+# What says more of a change is kept: its place in history, then its symbols, then anything that all agree on.
+SELECT_CHANGE_RANK = """
+SELECT c.history_index, c.time, (SELECT COALESCE(SUM(LENGTH(e.symbols)), 0) FROM file_edit e
+    WHERE e.sha_id = c.sha_id), c.digest
+FROM change c WHERE c.sha_id = ?
+"""
+
 INSERT_FILE_EDIT = """
-INSERT INTO file_edit (sha_id, position, path_id, old_path_id, added, deleted) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO file_edit (sha_id, position, path_id, old_path_id, added, deleted, symbols)
+VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 
 SELECT_CHANGES = """
@@ -24,7 +32,7 @@ WHERE c.sha_id IN (SELECT id FROM word WHERE text IN (SELECT value FROM json_eac
 """
 
 SELECT_FILE_EDITS_OF = """
-SELECT e.sha_id, p.text, o.text, e.added, e.deleted
+SELECT e.sha_id, p.text, o.text, e.added, e.deleted, e.symbols
 FROM file_edit e JOIN word p ON p.id = e.path_id JOIN word o ON o.id = e.old_path_id
 WHERE e.sha_id IN (SELECT value FROM json_each(?)) ORDER BY e.sha_id, e.position
 """
@@ -36,7 +44,7 @@ WHERE c.history_index >= 0 ORDER BY c.history_index DESC, c.time DESC, s.text DE
 """
 
 SELECT_FILE_EDITS = """
-SELECT e.sha_id, p.text, o.text, e.added, e.deleted
+SELECT e.sha_id, p.text, o.text, e.added, e.deleted, e.symbols
 FROM file_edit e JOIN word p ON p.id = e.path_id JOIN word o ON o.id = e.old_path_id
 WHERE ?1 IS NULL OR e.sha_id = ?1 ORDER BY e.sha_id, e.position
 """

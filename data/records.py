@@ -115,6 +115,8 @@ class FileEdit:
     deleted: int
     old_path: str = ""
     """Where it was renamed from; empty if it was not."""
+    symbols: tuple[str, ...] = ()
+    """Functions and classes that its hunks lie in or define, as far as git finds them."""
 
 
 @dataclass(frozen=True)

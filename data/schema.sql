@@ -49,6 +49,7 @@ CREATE TABLE file_edit (
     old_path_id INTEGER NOT NULL REFERENCES word(id),   -- where it was renamed from; the empty word if not
     added INTEGER NOT NULL,                             -- lines; -1 for a binary file
     deleted INTEGER NOT NULL,                           -- lines; -1 for a binary file
+    symbols TEXT NOT NULL DEFAULT '',                   -- functions and classes touched, with spaces between
     PRIMARY KEY (sha_id, position)
 ) WITHOUT ROWID, STRICT;
 
@@ -202,7 +203,7 @@ FROM change c JOIN word s ON s.id = c.sha_id JOIN word p ON p.id = c.parent_id;
 
 -- Files of changes in words.
 CREATE VIEW file_edits AS
-SELECT s.text AS sha, e.position, p.text AS path, o.text AS old_path, e.added, e.deleted
+SELECT s.text AS sha, e.position, p.text AS path, o.text AS old_path, e.added, e.deleted, e.symbols
 FROM file_edit e JOIN word s ON s.id = e.sha_id JOIN word p ON p.id = e.path_id
 JOIN word o ON o.id = e.old_path_id;
 

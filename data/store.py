@@ -142,16 +142,19 @@ class Store:
         return new
 
     def _add_change(self, change: Change) -> int:
-        files = [(edit.path, edit.old_path, edit.added, edit.deleted) for edit in change.files]
+        files = [
+            (edit.path, edit.old_path, edit.added, edit.deleted, " ".join(edit.symbols))
+            for edit in change.files
+        ]
         when = _real(change.time)
         row = (change.author, when, change.subject, change.body, int(change.merge))
-        digest = _digest("change", change.sha, change.parent, change.index, *row, files)
+        # Without symbols as it was before there were any: it is the same record.
+        spelled = [edit if edit[-1] else edit[:-1] for edit in files]
+        digest = _digest("change", change.sha, change.parent, change.index, *row, spelled)
         sha = self._word(change.sha)
-        known = self._connection.execute(
-            "SELECT history_index, time, digest FROM change WHERE sha_id = ?", (sha,)
-        ).fetchone()
+        known = self._connection.execute(queries.SELECT_CHANGE_RANK, (sha,)).fetchone()
         if known is not None:
-            if known >= (change.index, when, digest):
+            if known >= (change.index, when, sum(len(edit[-1]) for edit in files), digest):
                 return 0
             self._connection.execute("DELETE FROM file_edit WHERE sha_id = ?", (sha,))
             self._connection.execute("DELETE FROM change WHERE sha_id = ?", (sha,))
@@ -162,8 +165,8 @@ class Store:
         self._connection.executemany(
             queries.INSERT_FILE_EDIT,
             [
-                (sha, position, self._word(path), self._word(old), added, deleted)
-                for position, (path, old, added, deleted) in enumerate(files)
+                (sha, position, self._word(path), self._word(old), added, deleted, symbols)
+                for position, (path, old, added, deleted, symbols) in enumerate(files)
             ],
         )
         return int(known is None)
@@ -174,10 +177,10 @@ class Store:
         with self._errors():
             rows = self._connection.execute(queries.SELECT_CHANGES_NAMED, (wanted,)).fetchall()
             edits: dict[int, list[FileEdit]] = {}
-            for sha, path, old, added, deleted in self._connection.execute(
+            for sha, path, old, added, deleted, symbols in self._connection.execute(
                 queries.SELECT_FILE_EDITS_OF, (json.dumps([row[0] for row in rows]),)
             ):
-                edits.setdefault(sha, []).append(FileEdit(path, added, deleted, old))
+                edits.setdefault(sha, []).append(FileEdit(path, added, deleted, old, tuple(symbols.split())))
         return [_change(row[1:], tuple(edits.get(row[0], ()))) for row in rows]
 
     def changes(self, *, off_history: bool = False) -> list[Change]:
@@ -218,8 +221,9 @@ class Store:
 
     def _file_edits(self, sha_id: int | None) -> dict[int, tuple[FileEdit, ...]]:
         edits: dict[int, list[FileEdit]] = {}
-        for sha, path, old, added, deleted in self._connection.execute(queries.SELECT_FILE_EDITS, (sha_id,)):
-            edits.setdefault(sha, []).append(FileEdit(path=path, added=added, deleted=deleted, old_path=old))
+        rows = self._connection.execute(queries.SELECT_FILE_EDITS, (sha_id,))
+        for sha, path, old, added, deleted, symbols in rows:
+            edits.setdefault(sha, []).append(FileEdit(path, added, deleted, old, tuple(symbols.split())))
         return {sha: tuple(files) for sha, files in edits.items()}
 
     def set_tags(self, tags: Mapping[str, Sha]) -> None:

@@ -70,7 +70,7 @@ def test_an_empty_folder_without_git(tmp_path: Path) -> None:
     text, config = described(tmp_path)
     assert config.scenarios == ()
     assert "No training script or benchmark was found" in text
-    assert (config.main, config.pythonpath, config.packages) == ("main", (".",), ())
+    assert (config.main, config.pythonpath, config.packages_in(tmp_path)) == ("main", (".",), ())
 
 
 def test_an_empty_repository(workshop: Make) -> None:

@@ -146,7 +146,9 @@ def test_a_store_of_every_earlier_version_is_brought_to_this_one(tmp_path: Path)
         assert shape(connection) == shape(sqlite3.connect(tmp_path / "new.db"))
         for name, rows in before.items():
             found = connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall()  # noqa: S608 - ours
-            assert found == rows
+            assert [
+                row[: len(old)] for row, old in zip(found, rows, strict=True)
+            ] == rows  # more columns, at the end
 
 
 def test_the_schema_works_where_sqlite_has_no_strict_tables() -> None:
