@@ -24,12 +24,12 @@ def store(tmp_path: Path) -> Iterator[HttpStore]:
         yield held
 
 
-@pytest.fixture(params=["folder", "file", "memory", "http"])
+@pytest.fixture(params=["folder", "file", "local", "http"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, store: HttpStore) -> Location:
     urls = {
         "folder": str(tmp_path / "a folder"),
         "file": f"file://{tmp_path}/another%20folder",
-        "memory": f"memory://{tmp_path.name}/x",
+        "local": f"local://{tmp_path}/x",
         "http": f"{store.url}/bundles",
     }
     return location(urls[request.param])
@@ -62,7 +62,7 @@ def test_a_read_has_a_limit(place: Location) -> None:
 
 
 def test_removing_twice_is_no_error(tmp_path: Path) -> None:
-    for url in (str(tmp_path / "f"), f"memory://{tmp_path.name}/y"):
+    for url in (str(tmp_path / "f"), f"local://{tmp_path}/y"):
         place = location(url)
         place.write("a", b"1")
         place.remove("a")
