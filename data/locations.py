@@ -46,6 +46,7 @@ _NO_BUCKET = re.compile(r"(?i)bucket does not exist|NoSuchBucket|container .*not
 _UNFINISHED = re.compile(r"\..+\.[0-9]+\.[0-9a-f]{8}\.tmp")
 _USER = re.compile(r"^[^/@]*@")
 _STREAMED = frozenset({"http", "https"})
+_LISTED_WHOLE = _WHOLE_PUTS - _STREAMED
 _ABSENT = frozenset({404, 410})
 _FINAL = (PermissionError, NotImplementedError, TimeoutError)
 _EXTRAS = {"http": "http", "https": "http", "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
@@ -260,8 +261,14 @@ class Remote:
 
         def find() -> list[str]:
             try:
+                if self._protocol not in _LISTED_WHOLE:
+                    self._files.ls(
+                        self._root, detail=False
+                    )  # `find` says of a dead server that nothing is there
                 return list(self._files.find(self._root))
-            except FileNotFoundError:
+            except FileNotFoundError as error:
+                if _NO_BUCKET.search(str(error)):
+                    raise
                 return []
 
         prefix = f"{self._root}/"
@@ -381,7 +388,9 @@ def _check_folder(url: str) -> None:
 
 
 def _check_url(url: str, protocol: str, rest: str) -> None:
-    if protocol.rpartition("::")[2].lower() in _NOWHERE:
+    if "::" in protocol:  # a cache answers for a server that is down, or with what was there last week
+        raise _odd(url, "is a chain of file systems", "name the one alone that the files lie in")
+    if protocol.lower() in _NOWHERE:
         raise _odd(
             url,
             "keeps nothing: it is gone when this command ends",
@@ -389,7 +398,7 @@ def _check_url(url: str, protocol: str, rest: str) -> None:
         )
     if protocol in _EXTRAS and not rest.partition("/")[0]:
         raise _odd(url, "names no server and no bucket", "write s3://bucket/tithe or https://server/tithe")
-    if protocol.rpartition("::")[2] in _STREAMED:
+    if protocol in _STREAMED:
         try:
             parts = urlsplit(f"http://{rest}")
             wrong = not parts.hostname or parts.port == 0 or any(char.isspace() for char in parts.netloc)
