@@ -46,6 +46,7 @@ ORPHANS = 200
 """That a pointer remembers: it must stay small."""
 
 _NAME = re.compile(r"[0-9a-f]{32}\.tithe-snapshot")
+_TIP = re.compile(r"[0-9a-f]{0,64}")
 _UNFINISHED = re.compile(
     r"(\.([0-9a-f]{32}\.tithe-snapshot|latest\.json)\.[0-9]+\.[0-9a-f]{8}"
     r"|([0-9a-f]{32}\.tithe-snapshot|latest\.json)\.[0-9a-f]{12})\.tmp"
@@ -338,7 +339,10 @@ def _manifest(raw: bytes, where: str) -> Manifest:
     except CodecError as error:
         raise SnapshotError(f"is damaged: {MANIFEST}: {error.what}", where=where, mend=MEND) from None
     counts = {"changes": manifest.changes, "outcomes": manifest.outcomes, "scenarios": manifest.scenarios}
-    if wrong := time_problem("created_at", manifest.created_at) or count_problem(**counts):
+    wrong = time_problem("created_at", manifest.created_at) or count_problem(**counts)
+    if not wrong and not _TIP.fullmatch(manifest.tip):
+        wrong = f"tip is {safe_line(manifest.tip, limit=60)!r}, not a commit id"
+    if wrong:
         raise SnapshotError(f"is damaged: {MANIFEST}: {wrong}", where=where, mend=MEND)
     return manifest
 

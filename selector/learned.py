@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from tithe.data.codec import CodecError, from_json, to_json
 from tithe.data.errors import SnapshotError
+from tithe.data.rules import MAX_TIME
 from tithe.data.snapshot import MEND
+from tithe.data.text import safe_line
 from tithe.selector.history import HALF_LIVES
 
 ARRAYS = "state/arrays.npz"
@@ -100,6 +102,8 @@ class Learned:
         return Together(int(self.tick[row]), floats[0], floats[1], ints[0], ints[1])
 
 
+_BEYOND = (OverflowError, RecursionError, MemoryError)
+"""What numpy raises at a header that asks for more than there is."""
 _SHAPES = {
     "moment": (np.float64, 1),
     "failing": (np.float64, 2),
@@ -154,8 +158,10 @@ def from_parts(arrays: bytes, names: bytes, where: str) -> Learned:
         known = from_json(names, Names)
         with np.load(io.BytesIO(arrays), allow_pickle=False) as stored:
             found = {name: stored[name] for name in _SHAPES}
-    except (CodecError, OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise SnapshotError(f"{ARRAYS} cannot be read: {error}", where=where, mend=MEND) from None
+    except (CodecError, OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, *_BEYOND) as error:
+        raise SnapshotError(
+            f"{ARRAYS} cannot be read: {safe_line(str(error))}", where=where, mend=MEND
+        ) from None
     learned = Learned(known, **found)
     if wrong := _wrong(learned):
         raise SnapshotError(f"{ARRAYS} does not fit together: {wrong}", where=where, mend=MEND)
@@ -184,6 +190,11 @@ def _wrong(learned: Learned) -> str:
     for name in ("moment", "failing", "measured", "pair", "authors"):
         if not np.isfinite(getattr(learned, name)).all():
             return name
+    for name in ("moment", "failing", "measured", "counts", "pair", "pair_counts", "tick", "authors"):
+        if (getattr(learned, name) < 0).any():
+            return f"{name} is negative"
+    if learned.moment[1] > MAX_TIME:
+        return "moment is no time"
     if np.isnan(learned.last_failure).any():
         return "last_failure"
     start = learned.start

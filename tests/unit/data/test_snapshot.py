@@ -149,12 +149,22 @@ def test_one_that_a_person_named_may_be_a_link(tmp_path: Path) -> None:
         {"changes": -5},
         {"outcomes": -1},
         {"scenarios": 10**30},
+        {"tip": "`@x\x1b[31m"},
+        {"tip": "a" * 40 + "\n"},
         {"tip": "\ud800"},
     ],
 )
 def test_a_manifest_with_numbers_that_cannot_be_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
     buffer = io.BytesIO()
-    manifest = {"tip": "a" * 40, "created_at": 1.0, "changes": 1, "outcomes": 1, "scenarios": 1, **change}
+    manifest = {
+        "format": 1,
+        "tip": "a" * 40,
+        "created_at": 1.0,
+        "changes": 1,
+        "outcomes": 1,
+        "scenarios": 1,
+        **change,
+    }
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("manifest.json", json.dumps(manifest))
     with pytest.raises(SnapshotError, match=r"is damaged: manifest\.json: ") as caught:
