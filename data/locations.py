@@ -43,7 +43,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _NOWHERE = frozenset({"memory", "data"})
 """Protocols of what ends with the process."""
 _NO_BUCKET = re.compile(r"(?i)bucket does not exist|NoSuchBucket|container .*not exist")
-_UNFINISHED = re.compile(r"\..+\.[0-9]+\.[0-9a-f]{8}\.tmp")
+# As `write_whole` names what it has not finished, and an outbox a journal that nobody has locked yet.
+_UNFINISHED = re.compile(r"\..+\.[0-9]+\.[0-9a-f]{8}\.tmp|\.[0-9a-f]{16}\.new")
 _USER = re.compile(r"^[^/@]*@")
 _STREAMED = frozenset({"http", "https"})
 _LISTED_WHOLE = _WHOLE_PUTS - _STREAMED

@@ -177,6 +177,8 @@ def push(folder: Path, place: Location) -> PushReport:
         if not (isinstance(place, Folder) and place.path.resolve() == folder.resolve()):
             for path in _named(folder, SUFFIX):
                 report = _joined(report, _send(path, place))
+            if report.sent and isinstance(place, Folder):
+                place.tidy()
     except OSError as error:
         report = _joined(report, PushReport(faults=(_unread(folder, error),)))
     return replace(report, faults=_first(report.faults), damaged=_first(report.damaged))

@@ -229,16 +229,18 @@ def test_a_bundle_that_another_push_has_sent_is_no_fault(
 
 
 def test_what_a_killed_writer_left_half_written_goes_after_an_hour(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    old, young, foreign = (
-        tmp_path / "out" / name for name in (".a.gz.77.0123abcd.tmp", ".b.gz.77.0123abcd.tmp", ".mine.tmp")
-    )
-    for path in (old, young, foreign):
+    out, spool = tmp_path / "out", tmp_path / "spool"
+    filled(out).close()
+    spool.mkdir()
+    old = [out / ".a.gz.77.0123abcd.tmp", out / ".0123456789abcdef.new", spool / ".a.gz.7.0123abcd.tmp"]
+    kept = [out / ".b.gz.77.0123abcd.tmp", out / ".mine.tmp"]
+    for path in (*old, *kept):
         path.write_text("half")
-    for path in (old, foreign):
+    for path in (*old, kept[1]):
         os.utime(path, (1.0, 1.0))
-    push(tmp_path / "out", Folder(tmp_path / "spool"))
-    assert sorted((tmp_path / "out").iterdir()) == [young, foreign]
+    push(out, Folder(spool))
+    assert sorted(out.iterdir()) == kept
+    assert len(list(spool.iterdir())) == 1
 
 
 @pytest.mark.parametrize("limit", [0, 700])
