@@ -6,14 +6,19 @@ of the field that is wrong, and nothing behind it needs to check again.
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeVar
 
 import msgspec
 
 from tithe.data.errors import UsageError
 from tithe.data.records import SCHEMA
+from tithe.data.text import safe_line
 
 T = TypeVar("T")
+
+UNREADABLE = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
+"""All that reading JSON raises: malformed, no Unicode, a number beyond all bounds, nested without end."""
 
 
 class CodecError(UsageError):
@@ -40,10 +45,26 @@ def from_json(raw: bytes | str, kind: type[T], *, where: str = "") -> T:
     """
     try:
         found = msgspec.json.decode(raw, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CodecError(str(error), where=where, mend=f"a {kind.__name__} record was expected") from None
+    except UNREADABLE as error:
+        said = "is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        mend = f"a {getattr(kind, '__name__', kind)} record was expected"
+        raise CodecError(safe_line(said, limit=500), where=where, mend=mend) from None
     schema = getattr(found, "schema", SCHEMA)
     if schema != SCHEMA:
         mend = f"this tithe reads schema {SCHEMA}: use the version that wrote it"
         raise CodecError(f"is of schema {schema}", where=where, mend=mend)
     return found
+
+
+def plain_json(raw: bytes | str, *, where: str = "") -> Any:
+    """Any JSON document as dicts, lists, strings, numbers and None, NaN and infinities included.
+
+    Raises:
+        CodecError: `raw` is not JSON, or nothing that can be reckoned with.
+    """
+    try:
+        return json.loads(raw)
+    except RecursionError:
+        raise CodecError("is nested too deeply", where=where) from None
+    except (ValueError, OverflowError) as error:
+        raise CodecError(f"is not JSON: {safe_line(str(error))}", where=where) from None

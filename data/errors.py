@@ -6,6 +6,8 @@ line turns an error into a message and a code; every other module raises and let
 
 from __future__ import annotations
 
+from tithe.data.credentials import hidden
+
 EXIT_OK = 0
 EXIT_REGRESSED = 1
 EXIT_USAGE = 2
@@ -63,7 +65,10 @@ class SpoolError(TitheError):
 
 
 class LocationError(TitheError):
-    """A folder or URL cannot be reached, read or written."""
+    """A folder or URL cannot be reached, read or written. Whoever raises it, no credentials are in it."""
+
+    def __init__(self, what: str, *, where: str = "", mend: str = "") -> None:
+        super().__init__(hidden(what), where=hidden(where), mend=hidden(mend))
 
 
 class MissingError(LocationError):

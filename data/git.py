@@ -27,7 +27,7 @@ DEEPEN_BY_ONE = "the clone is shallow: fetch-depth: 2 in CI, or git fetch --deep
 DEEPENING = (50, 500, 5000)
 """Commits that are fetched at each attempt, before all of them are."""
 FETCH_S = 600.0
-_SHA = re.compile(r"^([0-9a-f]{40}|[0-9a-f]{64})$")
+_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 MOST_GAPS = 50
@@ -85,7 +85,7 @@ class GitRepo:
         if "is ambiguous" in said:
             mend = "write refs/heads/… or refs/tags/…, or more digits of the commit"
             raise UsageError(f"{shown!r} can mean more than one commit", mend=mend)
-        if done.returncode == 0 and _SHA.match(found):
+        if done.returncode == 0 and _SHA.fullmatch(found):
             return Sha(found)
         if "not a git repository" in said or "dubious ownership" in said:
             raise git_process.failure("rev-parse", done.stderr, done.returncode)
@@ -176,7 +176,7 @@ class GitRepo:
         Raises:
             GitError: the remote cannot be reached, or does not give what is asked for.
         """
-        wanted = [rev for rev in revisions if _SHA.match(rev)]
+        wanted = [rev for rev in revisions if _SHA.fullmatch(rev)]
         if wanted:
             self._fetch("--depth=1", *wanted)
             yield

@@ -18,7 +18,7 @@ from pathlib import Path
 from tithe.data import git_process
 from tithe.data.errors import GitError
 
-_OBJECT_ID = re.compile(r"^([0-9a-f]{40}|[0-9a-f]{64})$")
+_OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 FETCH_TIMEOUT_S = 300.0
 
 
@@ -103,7 +103,7 @@ class ObjectReader:
 
     @contextmanager
     def _batch(self, mode: str, ids: Sequence[str]) -> Iterator[git_process.Output]:
-        if odd := next((name for name in ids if not _OBJECT_ID.match(name)), None):
+        if odd := next((name for name in ids if not _OBJECT_ID.fullmatch(name)), None):
             raise GitError(f"{odd[:80]!r} is not an object id")
         with (
             tempfile.TemporaryDirectory(prefix="tithe-objects-") as folder,

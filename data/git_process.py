@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, TypeAlias
 
+from tithe.data.credentials import hidden
 from tithe.data.errors import GitError
 from tithe.data.text import safe_line
 
@@ -192,7 +193,7 @@ def failure(command: str, stderr: bytes, code: int) -> GitError:
     """The error for a git that failed: the first line that says `fatal` or `error`, else the last one."""
     lines = [line for line in decode(stderr).splitlines() if line.strip()]
     said = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[-1] if lines else "")
-    what = safe_line(re.sub(r"^(fatal|error): ", "", said), limit=300) or f"ended with code {code}"
+    what = safe_line(hidden(re.sub(r"^(fatal|error): ", "", said)), limit=300) or f"ended with code {code}"
     mend = ""
     if "dubious ownership" in what:
         mend = "the repository belongs to another user: see safe.directory in `git help config`"

@@ -31,6 +31,7 @@ from tithe.data.codec import CodecError, from_json, to_json
 from tithe.data.entries import entries
 from tithe.data.imports import Scan, scan_python, scan_text
 from tithe.data.names import SCANNED_SUFFIXES, Names
+from tithe.data.plain import open_plain, read_plain
 from tithe.data.reach import Edges, relax
 from tithe.data.records import Scenario, ScenarioName, Sha
 
@@ -204,7 +205,7 @@ class GraphBuilder:
         try:
             # Opened here, because numpy leaves a damaged file open.
             with (
-                (self._cache / f"{key}.npz").open("rb") as handle,
+                os.fdopen(open_plain(self._cache / f"{key}.npz"), "rb") as handle,
                 np.load(handle, allow_pickle=False) as stored,
             ):
                 return ScenarioGraph(
@@ -265,6 +266,9 @@ class _Line:
     scan: Scan
 
 
+SCANS_BYTES = 2**30
+
+
 def _scans_path(cache: Path) -> Path:
     # What parses depends on the interpreter's grammar.
     return cache / f"scans-{VERSION}-{sys.version_info[0]}.{sys.version_info[1]}.jsonl"
@@ -274,7 +278,7 @@ def _load_scans(cache: Path | None) -> dict[str, Scan]:
     if cache is None:
         return {}
     try:
-        return _read_scans(_scans_path(cache).read_bytes())
+        return _read_scans(read_plain(_scans_path(cache), SCANS_BYTES))
     except OSError:
         return {}
 
@@ -297,7 +301,9 @@ def _append_scans(cache: Path | None, fresh: Mapping[str, Scan]) -> None:
     text = "\n" + "".join(to_json(_Line(key, fresh[key])) + "\n" for key in sorted(fresh))
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        handle = os.open(_scans_path(cache), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        handle = os.open(
+            _scans_path(cache), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644
+        )
         try:
             os.write(handle, text.encode())
         finally:

@@ -8,17 +8,19 @@ taken in once, so that no step here needs to know what another one got to do.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tithe.data import spool
-from tithe.data.errors import LocationError, SpoolError, TitheError
+from tithe.data.errors import LocationError, MissingError, SpoolError, TitheError
 from tithe.data.locations import Folder, Location
+from tithe.data.plain import open_plain
 from tithe.data.records import Change, Launch, Outcome, RunRecord, Selection
 from tithe.data.spool import MAX_BYTES, SUFFIX, Record
 from tithe.data.text import safe_line
@@ -26,6 +28,11 @@ from tithe.data.text import safe_line
 JOURNAL = ".journal"
 PART_BYTES = 64 * 2**20
 """Of text in one bundle: a run with more is sent as several."""
+JOURNAL_BYTES = 8 * 2**30
+LINE_BYTES = 64 * 2**20
+"""A longer line is no record; nothing that is written here is even near."""
+NAMED = 5
+"""Faults that are named one by one; the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,9 @@ class PushReport:
     waiting: int = 0
     """Bundles and journals of ended runs that are still here."""
     faults: tuple[str, ...] = ()
-    """Why; one line each."""
+    """Why; one line each for the first, and one that counts the others."""
+    damaged: tuple[str, ...] = ()
+    """Journals of which lines were left out because nobody can read them; said once, as they are gone then."""
     lost: int = 0
     """Records that could neither be sent nor kept."""
 
@@ -86,9 +95,9 @@ class Outbox:
             return push(self.folder, place)
         # The disk is full: what is in no journal goes out from memory, with what is in one.
         try:
-            lines = _lines(journal) if journal else []
-        except LocationError as error:
-            return PushReport(waiting=1, faults=(safe_line(str(error), limit=600),))
+            lines = _read(journal) if journal else []
+        except OSError as error:
+            return PushReport(waiting=1, faults=(_unread(journal or self.folder, error),))
         report = _send_lines([*lines, *unsaved], place)
         if report.faults:
             return replace(report, lost=len(unsaved))
@@ -159,27 +168,34 @@ def push(folder: Path, place: Location) -> PushReport:
     the outbox itself the bundles stay for a later call, such as one that has the credentials to send them.
     """
     report = PushReport()
-    if not folder.is_dir():
-        return report
     try:
-        for journal in sorted(folder.glob(f"*{JOURNAL}")):
-            report = _joined(report, _seal(journal, folder))
-        if isinstance(place, Folder) and place.path.resolve() == folder.resolve():
+        if not folder.is_dir():
             return report
-        for path in sorted(folder.glob(f"*{SUFFIX}")):
-            report = _joined(report, _send(path, place))
+        Folder(folder).tidy()
+        for journal in _named(folder, JOURNAL):
+            report = _joined(report, _seal(journal, folder))
+        if not (isinstance(place, Folder) and place.path.resolve() == folder.resolve()):
+            for path in _named(folder, SUFFIX):
+                report = _joined(report, _send(path, place))
+            if report.sent and isinstance(place, Folder):
+                place.tidy()
     except OSError as error:
-        return _joined(
-            report, PushReport(faults=(f"{safe_line(str(folder))}: cannot be read: {error.strerror}",))
-        )
-    return report
+        report = _joined(report, PushReport(faults=(_unread(folder, error),)))
+    return replace(report, faults=_first(report.faults), damaged=_first(report.damaged))
+
+
+def _named(folder: Path, suffix: str) -> list[Path]:
+    return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(suffix)]  # noqa: PTH208 - `glob` hides faults
 
 
 def _seal(journal: Path, folder: Path) -> PushReport:
     try:
-        descriptor = os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_plain(journal)
     except FileNotFoundError:
         return PushReport()  # another push has sealed it
+    except OSError as error:
+        return PushReport(waiting=1, faults=(_unread(journal, error),))
+    damage = _Damage()
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -187,20 +203,27 @@ def _seal(journal: Path, folder: Path) -> PushReport:
             return PushReport()  # its run lives
         if not journal.exists():
             return PushReport()
-        bundles = _bundles(_records(_lines(journal), safe_line(journal.name)))
-        for name, content, _ in bundles:
+        records = _records(_lines(descriptor), safe_line(journal.name), damage)
+        for name, content, _ in _bundles(records):
             Folder(folder).write(name, content)
         journal.unlink(missing_ok=True)
+    except OSError as error:
+        return PushReport(waiting=1, faults=(_unread(journal, error),))
     except TitheError as error:
         return PushReport(waiting=1, faults=(safe_line(str(error), limit=600),))
     finally:
         os.close(descriptor)
-    return PushReport()
+    return PushReport(damaged=damage.told(journal))
 
 
 def _send(path: Path, place: Location) -> PushReport:
     try:
         content = Folder(path.parent).read(path.name, limit=MAX_BYTES)
+    except MissingError:
+        return PushReport()  # another push has sent it
+    except LocationError as error:
+        return PushReport(waiting=1, faults=(safe_line(str(error), limit=600),))
+    try:
         records = spool.decode(path.name, content, safe_line(str(path), limit=300))
         place.write(path.name, content)
     except (LocationError, SpoolError) as error:
@@ -210,43 +233,91 @@ def _send(path: Path, place: Location) -> PushReport:
     return PushReport((path.name,), _launches(records))
 
 
-def _send_lines(lines: Sequence[bytes], place: Location) -> PushReport:
+def _send_lines(lines: Iterable[bytes], place: Location) -> PushReport:
     """Sends what no bundle could be written of here."""
     sent: list[str] = []
     launches = 0
+    damage = _Damage()
+    where = "what is not yet in a journal"
     try:
-        for name, content, count in _bundles(_records(lines, "what is not yet in a journal")):
+        for name, content, count in _bundles(_records(lines, where, damage)):
             place.write(name, content)
             sent.append(name)
             launches += count
     except TitheError as error:
         return PushReport(tuple(sent), launches, 1, (safe_line(str(error), limit=600),))
-    return PushReport(tuple(sent), launches)
+    return PushReport(tuple(sent), launches, damaged=damage.told(Path(where)))
 
 
-def _bundles(records: Sequence[Record]) -> list[tuple[str, bytes, int]]:
+def _bundles(records: Iterable[Record]) -> Iterator[tuple[str, bytes, int]]:
     """File name, content and number of launches of each bundle that these records make."""
-    made, part, size = [], list[Record](), 0
+    part, size = list[Record](), 0
     for record in records:
         part.append(record)
         size += len(spool.encode_record(record))
         if size > PART_BYTES:
-            made.append((*spool.encode(part), _launches(part)))
+            yield (*spool.encode(part), _launches(part))
             part, size = [], 0
     if part:
-        made.append((*spool.encode(part), _launches(part)))
-    return made
+        yield (*spool.encode(part), _launches(part))
 
 
-def _lines(journal: Path) -> list[bytes]:
-    raw = Folder(journal.parent).read(journal.name, limit=MAX_BYTES)
-    lines = raw.split(b"\n")
-    lines.pop()  # what a kill cut off, or nothing
-    return lines
+def _read(journal: Path) -> list[bytes]:
+    descriptor = open_plain(journal)
+    try:
+        return list(_lines(descriptor))
+    finally:
+        os.close(descriptor)
 
 
-def _records(lines: Iterable[bytes], where: str) -> list[Record]:
-    return [spool.decode_record(line, number, where) for number, line in enumerate(lines, 1)]
+def _lines(descriptor: int) -> Iterator[bytes]:
+    """The whole lines of a journal; what a kill cut off at its end is none. A line too long to be one is cut."""
+    left = JOURNAL_BYTES
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        while left > 0 and (line := file.readline(LINE_BYTES)):
+            left -= len(line)
+            whole = line.endswith(b"\n")
+            while left > 0 and not line.endswith(b"\n") and (line := file.readline(LINE_BYTES)):
+                left -= len(line)
+            if whole:
+                yield line[:-1]
+            elif line.endswith(b"\n"):
+                yield b"too long"
+    if left <= 0:
+        raise OSError(errno.EFBIG, f"has more than {JOURNAL_BYTES >> 30} GiB")
+
+
+@dataclass
+class _Damage:
+    lines: int = 0
+    left_out: int = 0
+    first: str = ""
+
+    def told(self, journal: Path) -> tuple[str, ...]:
+        if not self.left_out:
+            return ()
+        said = f"{self.left_out} of {self.lines} lines are damaged and left out"
+        return (f"{safe_line(journal.name)}: {said} ({self.first})",)
+
+
+def _records(lines: Iterable[bytes], where: str, damage: _Damage) -> Iterator[Record]:
+    """The records that can be read: one line that cannot be does not keep the others here for ever."""
+    for number, line in enumerate(lines, 1):
+        damage.lines = number
+        try:
+            yield spool.decode_record(line, number, where)
+        except SpoolError as error:
+            damage.left_out += 1
+            damage.first = damage.first or safe_line(error.what)
+
+
+def _unread(path: Path, error: OSError) -> str:
+    return f"{safe_line(str(path), limit=300)}: cannot be read: {error.strerror}"
+
+
+def _first(lines: Sequence[str]) -> tuple[str, ...]:
+    more = len(lines) - NAMED
+    return (*lines[:NAMED], f"and {more} more") if more > 1 else tuple(lines)
 
 
 def _launches(records: Iterable[Record]) -> int:
@@ -259,5 +330,6 @@ def _joined(one: PushReport, other: PushReport) -> PushReport:
         one.launches + other.launches,
         one.waiting + other.waiting,
         one.faults + other.faults,
+        one.damaged + other.damaged,
         one.lost + other.lost,
     )

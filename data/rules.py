@@ -28,6 +28,8 @@ MAX_SECONDS = 1e7
 MAX_TIME = 1e11
 """Of a clock, seconds since the epoch: beyond the year 5000."""
 MAX_BLOCK = 2**31 - 1
+MAX_COUNT = 10**12
+"""Of lines, files, changes: more than there are, and a million of them still add up to a number that is stored."""
 MAX_WEIGHT = 1000.0
 """Of an outcome in training: more than any source gives, and nothing that outweighs a whole history."""
 _MAX_INTEGER = 2**63 - 1
@@ -83,11 +85,10 @@ def _problems(record: Checked) -> Iterator[str]:
         if record.parent:
             yield from _sha("parent", record.parent)
         yield from _number("time", record.time, at_least=-MAX_TIME, at_most=MAX_TIME)
-        yield from _integers(index=record.index)
-        if record.index < -1:
-            yield f"index is {record.index}, less than -1"
+        yield from _number("index", record.index, at_least=-1, at_most=MAX_COUNT)
         for edit in record.files:
-            yield from _integers(added=edit.added, deleted=edit.deleted)
+            for key, count in (("added", edit.added), ("deleted", edit.deleted)):
+                yield from _number(key, count, at_least=-1, at_most=MAX_COUNT)
         for key, text in (("author", record.author), ("subject", record.subject), ("body", record.body)):
             yield from _unicode(key, text)
         for edit in record.files:
@@ -112,15 +113,22 @@ def _problems(record: Checked) -> Iterator[str]:
             yield from _problems(record.selection)
     else:
         yield from _name("id", record.id)
-        for name, seconds in record.budget.items():
-            yield from _name("a name in budget", name)
-            yield from _number("budget", seconds, at_least=0, at_most=1000 * MAX_SECONDS)
-        for key in ("files", "added", "deleted"):
-            yield from _number(f"diff.{key}", getattr(record.diff, key), at_least=-1, at_most=MAX_BLOCK)
+        for key, text in (("base", record.base), ("head", record.head), ("model", record.model)):
+            yield from _text(key, text)
+        yield from _integers(seed=record.seed)
+        for key, count in (("files", record.diff.files), ("added", record.diff.added)):
+            yield from _number(key, count, at_least=0, at_most=MAX_COUNT)
+        yield from _number("deleted", record.diff.deleted, at_least=0, at_most=MAX_COUNT)
+        yield from _numbers("budget", record.budget, at_least=0)
+        for text in (*record.diff.paths, *record.warnings):
+            yield from _unicode("text", text)
         for candidate in (*record.selected, *record.rest):
             yield from _name("scenario", candidate.scenario)
             yield from _number("probability", candidate.probability, at_least=0, at_most=1)
-            yield from _numbers("cost", candidate.cost)
+            yield from _number("rank", candidate.rank, at_least=0, at_most=MAX_COUNT)
+            yield from _numbers("cost", candidate.cost, at_least=0)
+            for text in candidate.reasons:
+                yield from _unicode("reasons", text)
 
 
 def _sha(key: str, sha: str) -> Iterator[str]:
@@ -158,15 +166,39 @@ def _integers(**values: int) -> Iterator[str]:
 def _number(
     key: str, value: float, *, at_least: float = -math.inf, at_most: float = math.inf
 ) -> Iterator[str]:
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         yield f"{key} is {value}, not a number that can be reckoned with"
     elif value < at_least:
-        yield f"{key} is {value:g}, less than {at_least:g}"
+        yield f"{key} is {_short(value)}, less than {at_least:g}"
     elif value > at_most:
-        yield f"{key} is {value:g}, more than {at_most:g}"
+        yield f"{key} is {_short(value)}, more than {at_most:g}"
 
 
-def _numbers(key: str, values: Mapping[str, float]) -> Iterator[str]:
+def _short(value: float) -> str:
+    try:
+        return f"{value:g}"
+    except OverflowError:  # an integer beyond all floats
+        return "beyond all bounds"
+
+
+def count_problem(**counts: int) -> str:
+    """What is wrong with these counts of things; empty when nothing is."""
+    return next(
+        (
+            wrong
+            for key, count in counts.items()
+            for wrong in _number(key, count, at_least=0, at_most=MAX_COUNT)
+        ),
+        "",
+    )
+
+
+def time_problem(key: str, seconds: float) -> str:
+    """What is wrong with this moment, in seconds since the epoch; empty when nothing is."""
+    return next(_number(key, seconds, at_least=0, at_most=MAX_TIME), "")
+
+
+def _numbers(key: str, values: Mapping[str, float], *, at_least: float = -math.inf) -> Iterator[str]:
     for name, value in values.items():
         yield from _name(f"a name in {key}", name)
-        yield from _number(f"{key}[{safe_line(name, limit=60)!r}]", value)
+        yield from _number(f"{key}[{safe_line(name, limit=60)!r}]", value, at_least=at_least)

@@ -7,19 +7,24 @@ ones are kept by their hash, and stand in where the location cannot be reached.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
+import math
+import os
 import re
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tithe._version import VERSION
 from tithe.data.codec import CodecError, from_json, to_json
-from tithe.data.errors import LocationError, MissingError, SnapshotError
-from tithe.data.locations import Folder, Location, location, split
+from tithe.data.errors import LocationError, MissingError, SnapshotError, TitheError
+from tithe.data.locations import Folder, Location, identity, location, named_file
+from tithe.data.rules import count_problem, time_problem
 from tithe.data.text import safe_line
 
 FORMAT = 1
@@ -35,7 +40,18 @@ STALE_S = 21 * 86400.0
 """Older than three missed weekly jobs."""
 MEND = "publish a new one with `tithe snapshot publish`"
 
+ORPHAN_S = 3600.0
+"""Nobody takes longer from writing a snapshot to pointing to it."""
+ORPHANS = 200
+"""That a pointer remembers: it must stay small."""
+
 _NAME = re.compile(r"[0-9a-f]{32}\.tithe-snapshot")
+_TIP = re.compile(r"[0-9a-f]{0,64}")
+_UNFINISHED = re.compile(
+    r"(\.([0-9a-f]{32}\.tithe-snapshot|latest\.json)\.[0-9]+\.[0-9a-f]{8}"
+    r"|([0-9a-f]{32}\.tithe-snapshot|latest\.json)\.[0-9a-f]{12})\.tmp"
+)
+"""As a folder and a URL name what they have not finished writing."""
 _POINTER_BYTES = 1 << 16
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -72,6 +88,23 @@ class Pointer:
     tithe: str = VERSION
     format: int = FORMAT
     schema: int = 1
+    orphans: Mapping[str, float] = field(default_factory=dict)
+    """Names that no pointer leads to, with the Unix time that they were first seen at: of a publisher that
+    was killed, or of one that is about to point to them."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a publication did."""
+
+    pointer: Pointer
+    warnings: tuple[str, ...] = ()
+    """Why old ones could not be removed."""
+
+    @property
+    def snapshot(self) -> str:
+        """Its name."""
+        return self.pointer.snapshot
 
 
 @dataclass(frozen=True)
@@ -149,29 +182,75 @@ def unpack(content: bytes, where: str) -> SnapshotFile:
     return SnapshotFile(manifest, found, len(content), where)
 
 
-def publish(place: Location, content: bytes, created_at: float, *, keep: int = KEPT) -> Pointer:
+def publish(place: Location, content: bytes, created_at: float, *, keep: int = KEPT) -> Published:
     """Puts a snapshot under the name of its content, and then points to it.
 
-    Older ones beyond the newest `keep` are removed. One that was published already changes nothing but the
-    pointer.
+    Older ones beyond the newest `keep` are removed, and so is what publishers that were killed have left.
+    Where the place cannot remove, that is a warning: it has been published. One that was published already
+    changes nothing but the pointer.
 
     Raises:
         LocationError: It cannot be written; the pointer still leads to the one before.
     """
     sha256 = hashlib.sha256(content).hexdigest()
     name = sha256[:32] + SUFFIX
+    with _alone(place):
+        try:
+            before = _pointer(place)
+        except (MissingError, SnapshotError):
+            before = None  # there is none, or one that nobody can use
+        earlier = (before.snapshot, *before.previous) if before else ()
+        place.write(name, content)
+        kept = tuple(dict.fromkeys(old for old in earlier if old != name and _NAME.fullmatch(old)))
+        kept, gone = kept[: keep - 1], kept[keep - 1 :]
+        orphans = _orphans(place, {name, *kept, *gone}, before.orphans if before else {}, created_at)
+        old = [orphan for orphan, seen in orphans.items() if seen < created_at - ORPHAN_S]
+        young = {orphan: seen for orphan, seen in orphans.items() if orphan not in old}
+        pointer = Pointer(name, sha256, len(content), created_at, kept, orphans=young)
+        place.write(POINTER, (to_json(pointer, indent=2) + "\n").encode())
+        return Published(pointer, _removed(place, (*gone, *old)))
+
+
+@contextmanager
+def _alone(place: Location) -> Iterator[None]:
+    """Two that publish to one folder at once would each forget the other's; elsewhere nothing can hold them."""
+    descriptor = -1
     try:
-        before = _pointer(place)
-        earlier = (before.snapshot, *before.previous)
-    except (MissingError, SnapshotError):
-        earlier = ()  # there is none, or one that nobody can use
-    place.write(name, content)
-    kept = tuple(dict.fromkeys(old for old in earlier if old != name and _NAME.fullmatch(old)))
-    pointer = Pointer(name, sha256, len(content), created_at, kept[: keep - 1])
-    place.write(POINTER, (to_json(pointer, indent=2) + "\n").encode())
-    for old in kept[keep - 1 :]:
-        place.remove(old)
-    return pointer
+        if isinstance(place, Folder):
+            with suppress(OSError):  # a file system without locks, or a folder that `write` will complain of
+                place.path.mkdir(parents=True, exist_ok=True)
+                descriptor = os.open(place.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _orphans(place: Location, known: Set[str], seen: Mapping[str, float], now: float) -> dict[str, float]:
+    """What lies here and belongs to no pointer, and since when that is known. No clock of the place is asked."""
+    try:
+        found = place.names("")
+    except LocationError:
+        return {}  # a place that cannot be listed
+    ours = [name for name in found if _NAME.fullmatch(name) or _UNFINISHED.fullmatch(name)]
+    fresh = [name for name in ours if name not in known][:ORPHANS]
+    return {name: min(at, now) if math.isfinite(at := seen.get(name, now)) else now for name in fresh}
+
+
+def _removed(place: Location, names: Iterable[str]) -> tuple[str, ...]:
+    faults = [fault for name in names if (fault := _fault_of_removing(place, name))]
+    if not faults:
+        return ()
+    return (f"published, but {len(faults)} old snapshots could not be removed ({faults[0]})",)
+
+
+def _fault_of_removing(place: Location, name: str) -> str:
+    try:
+        place.remove(name)
+    except LocationError as error:
+        return str(error)
+    return ""
 
 
 def fetch(source: str, cache: Path | None = None, *, now: float | None = None) -> SnapshotFile:
@@ -187,29 +266,27 @@ def fetch(source: str, cache: Path | None = None, *, now: float | None = None) -
         LocationError: It cannot be had, and none was fetched before.
     """
     if source.endswith(SUFFIX):
-        folder, name = split(source)
-        place = location(folder)
+        place, name = named_file(source)
         found = unpack(place.read(name, limit=MAX_BYTES), f"{place.shown}/{safe_line(name)}")
         return _aged(found, now)
     place = location(source)
     kept = Folder(cache) if cache else None
-    last = f"{hashlib.sha256(place.shown.encode()).hexdigest()[:32]}.pointer.json"
+    last = f"{hashlib.sha256(identity(source).encode()).hexdigest()[:32]}.pointer.json"
     try:
         pointer = _pointer(place)
     except MissingError:
         raise MissingError(
             "no snapshot was published here", where=place.shown, mend="`tithe snapshot publish` publishes one"
         ) from None
-    except LocationError as error:
-        stored = _last_resort(kept, last)
-        if stored is None:
-            raise
-        warning = f"{safe_line(str(error), limit=300)}: the snapshot that was fetched last serves"
-        return _aged(stored, now, warning)
+    except (LocationError, SnapshotError) as error:
+        return _aged(_last_resort(kept, last, error), now)
     stored = _cached(kept, pointer)
     if stored is None:
-        content = _read(place, pointer)
-        stored = unpack(content, f"{place.shown}/{pointer.snapshot}")
+        try:
+            pointer, content = _read(place, pointer)
+            stored = unpack(content, f"{place.shown}/{pointer.snapshot}")
+        except (LocationError, SnapshotError) as error:
+            return _aged(_last_resort(kept, last, error), now)
         if kept is not None:
             _keep(kept, pointer, content)
     if kept is not None:
@@ -217,17 +294,17 @@ def fetch(source: str, cache: Path | None = None, *, now: float | None = None) -
     return _aged(stored, now)
 
 
-def _read(place: Location, pointer: Pointer) -> bytes:
+def _read(place: Location, pointer: Pointer) -> tuple[Pointer, bytes]:
     try:
         content = place.read(pointer.snapshot, limit=MAX_BYTES)
     except MissingError:
         # The pointer moved on, and what it led to was removed, between two reads.
-        pointer_now = _pointer(place)
-        if pointer_now.snapshot == pointer.snapshot:
+        before, pointer = pointer, _pointer(place)
+        if pointer.snapshot == before.snapshot:
             raise SnapshotError(
                 f"points to {pointer.snapshot}, which is not there", where=place.shown, mend=MEND
             ) from None
-        content, pointer = place.read(pointer_now.snapshot, limit=MAX_BYTES), pointer_now
+        content = place.read(pointer.snapshot, limit=MAX_BYTES)
     if hashlib.sha256(content).hexdigest() != pointer.sha256:
         cut = f"{len(content)} of {pointer.bytes} bytes" if len(content) != pointer.bytes else "other content"
         raise SnapshotError(
@@ -235,7 +312,7 @@ def _read(place: Location, pointer: Pointer) -> bytes:
             where=f"{place.shown}/{pointer.snapshot}",
             mend=MEND,
         )
-    return content
+    return pointer, content
 
 
 def _pointer(place: Location) -> Pointer:
@@ -249,15 +326,25 @@ def _pointer(place: Location) -> Pointer:
         raise SnapshotError(f"does not point to a snapshot: {error.what}", where=where, mend=MEND) from None
     if not _NAME.fullmatch(pointer.snapshot) or not pointer.sha256.startswith(pointer.snapshot[:32]):
         raise SnapshotError("does not point to a snapshot", where=where, mend=MEND)
+    wrong = count_problem(bytes=pointer.bytes) or time_problem("created_at", pointer.created_at)
+    if wrong:
+        raise SnapshotError(f"does not point to a snapshot: {wrong}", where=where, mend=MEND)
     return pointer
 
 
 def _manifest(raw: bytes, where: str) -> Manifest:
     try:
         _check_format(from_json(raw, _Form), where)
-        return from_json(raw, Manifest)
+        manifest = from_json(raw, Manifest)
     except CodecError as error:
         raise SnapshotError(f"is damaged: {MANIFEST}: {error.what}", where=where, mend=MEND) from None
+    counts = {"changes": manifest.changes, "outcomes": manifest.outcomes, "scenarios": manifest.scenarios}
+    wrong = time_problem("created_at", manifest.created_at) or count_problem(**counts)
+    if not wrong and not _TIP.fullmatch(manifest.tip):
+        wrong = f"tip is {safe_line(manifest.tip, limit=60)!r}, not a commit id"
+    if wrong:
+        raise SnapshotError(f"is damaged: {MANIFEST}: {wrong}", where=where, mend=MEND)
+    return manifest
 
 
 def _check_format(form: _Form, where: str) -> None:
@@ -271,9 +358,9 @@ def _check_format(form: _Form, where: str) -> None:
         raise SnapshotError(f"is of format {form.format}, which is not read any more", where=where, mend=MEND)
 
 
-def _aged(found: SnapshotFile, now: float | None, *warnings: str) -> SnapshotFile:
+def _aged(found: SnapshotFile, now: float | None) -> SnapshotFile:
     age = (time.time() if now is None else now) - found.manifest.created_at
-    told = list(warnings)
+    told = list(found.warnings)
     if age > STALE_S:
         told.append(f"the snapshot is {age / 86400:.0f} days old: see whether the weekly job still publishes")
     return replace(found, warnings=tuple(told))
@@ -292,23 +379,27 @@ def _cached(kept: Folder | None, pointer: Pointer) -> SnapshotFile | None:
     return replace(found, cached=True)
 
 
-def _last_resort(kept: Folder | None, last: str) -> SnapshotFile | None:
-    if kept is None:
-        return None
-    try:
-        pointer = from_json(kept.read(last, limit=_POINTER_BYTES), Pointer)
-    except (LocationError, CodecError):
-        return None
-    return _cached(kept, pointer) if _NAME.fullmatch(pointer.snapshot) else None
+def _last_resort(kept: Folder | None, last: str, error: TitheError) -> SnapshotFile:
+    """The one that was fetched last, where the one in force cannot be had; raises `error` where there is none."""
+    stored = None
+    if kept is not None:
+        with suppress(LocationError, CodecError):
+            pointer = from_json(kept.read(last, limit=_POINTER_BYTES), Pointer)
+            stored = _cached(kept, pointer) if _NAME.fullmatch(pointer.snapshot) else None
+    if stored is None:
+        raise error
+    warning = f"{safe_line(str(error), limit=300)}: the snapshot that was fetched last serves"
+    return replace(stored, warnings=(warning,))
 
 
 def _keep(kept: Folder, pointer: Pointer, content: bytes) -> None:
     """A cache that cannot be written is no reason to fail."""
     try:
+        kept.tidy()
         kept.write(pointer.snapshot, content)
         found = sorted(
             kept.path.glob(f"*{SUFFIX}"),
-            key=lambda path: (path.name == pointer.snapshot, path.stat().st_mtime),
+            key=lambda path: (path.name == pointer.snapshot, path.lstat().st_mtime),
         )
         for old in found[:-CACHED]:
             old.unlink(missing_ok=True)

@@ -21,8 +21,9 @@ from typing import Any
 import msgspec
 
 from tithe._version import VERSION
+from tithe.data.codec import UNREADABLE
 from tithe.data.errors import LocationError, SpoolError, UsageError
-from tithe.data.locations import Folder, Location, location, split
+from tithe.data.locations import Folder, Location, location, named_file
 from tithe.data.records import Change, Launch, Outcome, RunRecord, Selection
 from tithe.data.rules import problem
 from tithe.data.store import Store
@@ -104,9 +105,8 @@ def read_bundle(path: Path) -> list[Record]:
         SpoolError: as for `decode`.
         LocationError: it cannot be read.
     """
-    return decode(
-        path.name, Folder(path.parent).read(path.name, limit=MAX_BYTES), safe_line(str(path), limit=1000)
-    )
+    content = Folder(path.parent, follow=True).read(path.name, limit=MAX_BYTES)
+    return decode(path.name, content, safe_line(str(path), limit=1000))
 
 
 def decode(name: str, content: bytes, where: str) -> list[Record]:
@@ -173,13 +173,13 @@ def _bundles(source: str) -> tuple[Location, list[str]]:
     found = location(source)
     if not isinstance(found, Folder):
         if source.endswith(SUFFIX):
-            folder, name = split(source)
-            return location(folder), [name]
+            place, name = named_file(source)
+            return place, [name]
         return found, found.names(SUFFIX)
     if found.path.is_dir():
         return found, found.names(SUFFIX)
     if found.path.exists():
-        return Folder(found.path.parent), [found.path.name]
+        return Folder(found.path.parent, follow=True), [found.path.name]
     raise UsageError("no such file or folder", where=found.shown, mend="name a bundle or a spool folder")
 
 
@@ -224,7 +224,7 @@ def _decompressed(content: bytes, where: str) -> bytes:
 def _check_header(line: bytes, where: str) -> None:
     try:
         header = msgspec.json.decode(line, type=_Header)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise SpoolError(f"line 1: no bundle header ({safe_line(str(error))})", where=where) from None
     if header.bundle > BUNDLE_VERSION:
         raise SpoolError(
@@ -248,7 +248,7 @@ def decode_record(line: bytes, number: int, where: str) -> Record:
         if kind is None:
             raise SpoolError(f"line {number}: unknown kind {safe_line(outer.kind, limit=40)!r}", where=where)
         record: Record = msgspec.json.decode(outer.record, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise SpoolError(f"line {number}: {safe_line(str(error))}", where=where) from None
     wrong = problem(record)
     if wrong:

@@ -20,7 +20,7 @@ RESOURCE_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]*$"
 MAX_SECONDS = 10 * 366 * 86400.0
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
-_NUMBER = re.compile(r"^[0-9]+(\.[0-9]+)?$")
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def parse_duration(text: str, *, where: str = "") -> float:
@@ -30,7 +30,7 @@ def parse_duration(text: str, *, where: str = "") -> float:
         UsageError: no unit, an unknown unit, a sign, or nothing at all; `where` is put in front.
     """
     packed = "".join(text.split())
-    if re.match(DURATION_PATTERN, packed):
+    if re.fullmatch(DURATION_PATTERN, packed):
         seconds = sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(packed))
         if seconds <= MAX_SECONDS:
             return seconds
@@ -43,7 +43,7 @@ def parse_duration(text: str, *, where: str = "") -> float:
     mend = f"write it like {DURATION_EXAMPLES}"
     if packed.startswith("-"):
         raise UsageError(f"{shown!r} is negative; a duration is not", where=where, mend=mend)
-    if _NUMBER.match(packed):
+    if _NUMBER.fullmatch(packed):
         raise UsageError(
             f"{shown!r} has no unit", where=where, mend=f'write it like "{packed}s" or "{packed}m"'
         )
@@ -73,7 +73,7 @@ def parse_budget(text: str, *, where: str = "budget") -> dict[str, float]:
         resource, equals, duration = (word.strip() for word in part.partition("="))
         if not equals:
             resource, duration = "cpu", resource
-        if not re.match(RESOURCE_PATTERN, resource):
+        if not re.fullmatch(RESOURCE_PATTERN, resource):
             raise UsageError(f"{resource!r} is not the name of a resource", where=where, mend=mend)
         if not duration:
             raise UsageError(f"no duration for {resource}", where=where, mend=mend)

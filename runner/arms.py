@@ -29,6 +29,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tithe.data import git_process
+from tithe.data.codec import CodecError, plain_json
 from tithe.data.config import Config
 from tithe.data.errors import ConfigError, GitError, LaunchError, SetupError, TitheError
 from tithe.data.git import GitRepo
@@ -409,8 +410,8 @@ def _marker(path: Path) -> Path:
 
 def _read_marker(path: Path) -> Mapping[str, object]:
     try:
-        found = json.loads(_marker(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = plain_json(_marker(path).read_bytes())
+    except (OSError, CodecError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -6,26 +6,14 @@ lead to any file of the user, and no file has to end.
 
 from __future__ import annotations
 
-import os
-import stat
 from pathlib import Path
+
+from tithe.data.plain import read_plain
 
 
 def read_regular(path: Path, limit: int) -> bytes:
     """At most `limit` bytes of a regular file; nothing of anything else, and never a wait."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return read_plain(path, limit)
     except OSError:
         return b""
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return b""
-        parts = []
-        while limit > 0 and (part := os.read(descriptor, min(limit, 1 << 20))):
-            parts.append(part)
-            limit -= len(part)
-        return b"".join(parts)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)

@@ -6,12 +6,12 @@ one file (workers, ranks, helpers), and any of them may write nonsense: what doe
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tithe.data.codec import CodecError, plain_json
 from tithe.runner.files import read_regular
 
 LIMIT = 1 << 20
@@ -72,8 +72,8 @@ def read_functions(path: Path, start_ns: int) -> dict[str, float]:
 
 def _origins(text: str) -> Iterator[Origin]:
     try:
-        found = json.loads(text)
-    except ValueError:
+        found = plain_json(text)
+    except CodecError:
         return
     if isinstance(found, dict):
         for package, file in found.items():

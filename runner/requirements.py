@@ -11,6 +11,7 @@ import os
 import subprocess
 from collections.abc import Iterable
 
+from tithe.data.codec import CodecError, plain_json
 from tithe.data.config import Config
 from tithe.data.records import Scenario, ScenarioName
 from tithe.runner.arms import interpreter_of
@@ -56,7 +57,9 @@ def _not_found(names: Iterable[str], config: Config) -> set[str]:
             [interpreter, "-c", _ASK], input=json.dumps(asked), env=env, cwd=config.root, capture_output=True,
             text=True, timeout=120, check=True,
         )  # fmt: skip
-        found = json.loads(done.stdout.splitlines()[-1])
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        found = plain_json(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError, CodecError):
+        return set(asked)
+    if not isinstance(found, list):
         return set(asked)
     return {str(name) for name in found}

@@ -15,7 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tithe.data.codec import to_json
+from tithe.data.codec import plain_json, to_json
+from tithe.data.errors import TitheError
+from tithe.data.plain import read_plain
 from tithe.data.records import Launch, LaunchId, RunId, Scenario, Sha
 from tithe.runner.executor import BlockSpec, Executor
 from tithe.runner.locks import FileLock
@@ -23,6 +25,7 @@ from tithe.runner.locks import FileLock
 if TYPE_CHECKING:
     from tithe.data.config import DecisionPolicy
 
+RECORD_BYTES = 1 << 24
 FRESH_S = 86400.0
 """A run that was broken off longer ago is begun anew: the host may be another one in all but its name."""
 
@@ -68,10 +71,10 @@ class OpenRun:
         self._lock.release()
 
     def _read(self) -> tuple[RunId, dict[str, str]] | None:
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        with contextlib.suppress(OSError, TitheError, TypeError, KeyError, AttributeError):
             if time.time() - self._path.stat().st_mtime > FRESH_S:
                 return None
-            found = json.loads(self._path.read_text(encoding="utf-8"))
+            found = plain_json(read_plain(self._path, RECORD_BYTES))
             scenarios = {str(name): str(mark) for name, mark in found["scenarios"].items()}
             return RunId(str(found["run"])), scenarios
         return None

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from tithe.data.codec import CodecError, from_json, to_json
 from tithe.data.errors import SnapshotError
+from tithe.data.rules import MAX_TIME
 from tithe.data.snapshot import MEND
+from tithe.data.text import safe_line
 from tithe.selector.history import HALF_LIVES
 
 ARRAYS = "state/arrays.npz"
@@ -107,6 +109,8 @@ class Learned:
         return Together(int(self.tick[row]), floats[0], floats[1], ints[0], ints[1])
 
 
+_BEYOND = (OverflowError, RecursionError, MemoryError)
+"""What numpy raises at a header that asks for more than there is."""
 _SHAPES = {
     "moment": (np.float64, 1),
     "failing": (np.float64, 2),
@@ -184,8 +188,10 @@ def from_parts(arrays: bytes, names: bytes, where: str) -> Learned:
         known = from_json(names, Names)
         with np.load(io.BytesIO(arrays), allow_pickle=False) as stored:
             found = {name: stored[name] for name in _SHAPES}
-    except (CodecError, OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise SnapshotError(f"{ARRAYS} cannot be read: {error}", where=where, mend=MEND) from None
+    except (CodecError, OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, *_BEYOND) as error:
+        raise SnapshotError(
+            f"{ARRAYS} cannot be read: {safe_line(str(error))}", where=where, mend=MEND
+        ) from None
     learned = Learned(known, **found)
     wrong = unfit(learned)
     if wrong:
@@ -219,6 +225,12 @@ def unfit(learned: Learned, *, thorough: bool = True) -> str:
     for name in ("moment", "failing", "measured", "authors", *(("pair",) if thorough else ())):
         if not np.isfinite(getattr(learned, name)).all():
             return str(name)
+    # The decayed sums may be a little below nothing: a correction takes away what had faded meanwhile.
+    for name in ("moment", "counts", "tick", "authors", *(("pair_counts",) if thorough else ())):
+        if (getattr(learned, name) < 0).any():
+            return f"{name} is negative"
+    if learned.moment[1] > MAX_TIME:
+        return "moment is no time"
     if np.isnan(learned.last_failure).any():
         return "last_failure"
     start = learned.start

@@ -13,11 +13,12 @@ from pathlib import Path
 
 @dataclass
 class HttpStore:
-    """`fail` is how many of the next requests are answered with 503."""
+    """`fail` is how many of the next requests are answered with 503; `fail_on` is in the path of those that are."""
 
     url: str
     folder: Path
     fail: int = 0
+    fail_on: str = ""
     requests: list[str] = field(default_factory=list)
 
 
@@ -33,6 +34,9 @@ def http_store(folder: Path) -> Iterator[HttpStore]:
             if held.fail > 0:
                 held.fail -= 1
                 self.send_error(503)
+                return None
+            if held.fail_on and held.fail_on in self.path:
+                self.send_error(500)
                 return None
             return super().send_head()
 

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from tithe._version import VERSION
+from tithe.data.credentials import hidden
 from tithe.data.errors import EXIT_INFRASTRUCTURE, EXIT_INTERRUPTED, EXIT_MEANINGS, EXIT_USAGE, TitheError
 from tithe.data.text import safe_line
 
@@ -107,9 +108,11 @@ def main(argv: list[str] | None = None) -> NoReturn:
         code = stop.exit_code
     except click.ClickException as error:
         _fail_usage(error)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as stop:
+        told = stop.__cause__ if isinstance(stop, click.Abort) else stop
         _fail(
-            "stopped; what was finished is recorded, and the same command goes on from there",
+            str(told or "")
+            or "stopped; what was finished is recorded, and the same command goes on from there",
             EXIT_INTERRUPTED,
         )
     except BrokenPipeError:
@@ -128,7 +131,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         if os.environ.get("TITHE_TRACEBACK"):
             raise
         _fail(
-            f"a fault of tithe's own: {type(error).__name__}: {error}; "
+            f"a fault of tithe's own: {type(error).__name__}: {hidden(str(error))}; "
             "set TITHE_TRACEBACK=1 to see where, and report it",
             EXIT_INFRASTRUCTURE,
         )

@@ -49,6 +49,7 @@ T = TypeVar("T")
 
 OUTBOX = "outbox"
 """Folder below `.tithe/` for records that are on their way to a spool."""
+STOPPED = "stopped; what was finished goes to the spool, and the same command begins anew"
 
 
 class Records(Protocol):
@@ -77,8 +78,12 @@ class Project(AbstractContextManager["Project"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            spooling = self._outbox is not None
             for line in self.deliver():
                 click.echo(f"tithe: {line}", err=True)
+            if spooling and isinstance(error, KeyboardInterrupt):
+                # What was sent is not here any more to go on from; see `open_run`.
+                raise KeyboardInterrupt(STOPPED)
         finally:
             while self._closers:
                 self._closers.pop()()
@@ -185,10 +190,10 @@ class Project(AbstractContextManager["Project"]):
         """Where what was measured goes."""
         if not self.way.spool:
             return self.store
-        from tithe.data.locations import location
+        from tithe.data.locations import destination
         from tithe.data.outbox import Outbox
 
-        location(self.way.spool)  # a URL that cannot be meant is said before anything is run
+        destination(self.way.spool)  # a URL that cannot be meant is said before anything is run
         self._outbox = Outbox(self.home / OUTBOX)
         return self._outbox
 
@@ -204,7 +209,8 @@ class Project(AbstractContextManager["Project"]):
         kept = f"kept in {paths.HOME}/{OUTBOX} until `tithe spool push` can send it"
         if report.lost:
             kept = f"{paths.HOME}/{OUTBOX} could not be written either, and {report.lost} records are lost"
-        return tuple(safe_line(f"not spooled: {fault}; {kept}", limit=800) for fault in report.faults)
+        told = [f"not spooled: {fault}; {kept}" for fault in report.faults]
+        return tuple(safe_line(line, limit=800) for line in (*told, *report.damaged))
 
     def main_branch(self) -> Sha:
         """The tip of the main branch: local, or as the remote has it."""

@@ -27,7 +27,7 @@ def command() -> None:
 @click.argument("url")
 @click.option(
     "--keep",
-    type=click.IntRange(min=2),
+    type=click.IntRange(min=2, max=500),
     default=10,
     show_default=True,
     help="Published snapshots that stay there, this one included.",
@@ -43,11 +43,11 @@ def publish(
     """
     from tithe.data import graph
     from tithe.data import snapshot as files
-    from tithe.data.locations import location
+    from tithe.data.locations import destination
     from tithe.selector import snapshot
 
     with Project(repo, config_path) as project:
-        place = location(url)
+        place = destination(url)
         promoted = project.store.promoted()
         models = paths.models_dir(project.repo.root)
         counts, last = project.store.counts(), project.store.last_change()
@@ -64,17 +64,18 @@ def publish(
             created_at=time.time(),
             counts=snapshot.Counts(counts["changes"], counts["outcomes"], last.sha if last else ""),
         )
-        pointer = files.publish(place, content, time.time(), keep=keep)
+        done = files.publish(place, content, time.time(), keep=keep)
+        pointer, warnings = done.pointer, list(done.warnings)
         manifest = files.unpack(content, pointer.snapshot).manifest
+        if not manifest.changes:
+            warnings.append("the store knows no history: `tithe ingest git` reads it")
         document = {
             "schema": 1,
             "id": pointer.snapshot,
             "url": place.shown,
             "bytes": pointer.bytes,
             "manifest": manifest,
-            "warnings": []
-            if manifest.changes
-            else ["the store knows no history: `tithe ingest git` reads it"],
+            "warnings": warnings,
         }
         output.emit(
             document,
@@ -82,21 +83,37 @@ def publish(
             output_path,
             lambda _: (
                 f"published {pointer.snapshot} ({_size(pointer.bytes)}) at {place.shown}\n{_told(manifest)}"
-                + output.warnings_text(document["warnings"])  # type: ignore[arg-type]
+                + output.warnings_text(warnings)
             ),
         )
 
 
 @command.command("fetch")
 @click.argument("url")
+@click.option(
+    "--or-none",
+    is_flag=True,
+    help="Say so and exit with 0 where nothing has been published yet; any other fault stays one.",
+)
 @options.project_options
 @options.format_options
-def fetch(url: str, repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
+def fetch(
+    url: str, or_none: bool, repo: Path, config_path: Path | None, style: str, output_path: Path | None
+) -> None:
     """Fetch the snapshot at URL, so that a later step without network or credentials has it.
 
     That step names the same URL: where it cannot be reached the fetched one serves.
     """
-    _show(url, repo, config_path, style, output_path, keep=True)
+    from tithe.data.errors import MissingError
+    from tithe.data.locations import shown
+
+    try:
+        _show(url, repo, config_path, style, output_path, keep=True)
+    except MissingError:
+        if not or_none:
+            raise
+        document = {"schema": 1, "id": "", "url": shown(url), "published": False, "warnings": []}
+        output.emit(document, style, output_path, lambda _: f"nothing has been published at {shown(url)} yet")
 
 
 @command.command("show")

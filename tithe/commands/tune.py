@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tithe import options, output
-from tithe.data.codec import to_json
+from tithe.data.codec import CodecError, plain_json, to_json
 from tithe.data.config import DecisionPolicy
 from tithe.data.errors import EXIT_INFRASTRUCTURE, EXIT_OK, UsageError
 from tithe.data.records import (
@@ -211,8 +211,8 @@ def _planted(project: Project) -> list[Mapping[str, str]]:
 def _entry(line: str) -> Mapping[str, str] | None:
     """None for a line that was cut off when its process was killed."""
     try:
-        entry = json.loads(line)
-    except ValueError:
+        entry = plain_json(line)
+    except CodecError:
         return None
     keys = ("base", "head", "scenario", "metric")
     return entry if isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in keys) else None

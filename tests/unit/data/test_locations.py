@@ -15,7 +15,7 @@ import pytest
 from tests.http_store import HttpStore, http_store, serving
 from tithe.data import locations
 from tithe.data.errors import LocationError, MissingError, UsageError
-from tithe.data.locations import Folder, Location, location, shown, split
+from tithe.data.locations import Folder, Location, destination, identity, location, shown, split
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def store(tmp_path: Path) -> Iterator[HttpStore]:
         yield held
 
 
-@pytest.fixture(params=["folder", "file", "memory", "http"])
+@pytest.fixture(params=["folder", "file", "local", "http"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, store: HttpStore) -> Location:
     urls = {
         "folder": str(tmp_path / "a folder"),
         "file": f"file://{tmp_path}/another%20folder",
-        "memory": f"memory://{tmp_path.name}/x",
+        "local": f"local://{tmp_path}/x",
         "http": f"{store.url}/bundles",
     }
     return location(urls[request.param])
@@ -62,7 +62,7 @@ def test_a_read_has_a_limit(place: Location) -> None:
 
 
 def test_removing_twice_is_no_error(tmp_path: Path) -> None:
-    for url in (str(tmp_path / "f"), f"memory://{tmp_path.name}/y"):
+    for url in (str(tmp_path / "f"), f"local://{tmp_path}/y"):
         place = location(url)
         place.write("a", b"1")
         place.remove("a")
@@ -95,10 +95,89 @@ def test_nobody_there_is_one_line_without_the_credentials() -> None:
     assert f"127.0.0.1:{port}" in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["", "  ", "nonsense://x/y", "a\x00b"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "  ",
+        "nonsense://x/y",
+        "a\x00b",
+        "s3:/bucket/x",
+        "s3:bucket",
+        "us:hunter2@host/x",
+        "nonsense://us:hunter2@x/y",
+        "memory://x",
+        "simplecache::memory://x",
+        "http://[::1",
+        "http://",
+        "http:///x",
+        "http://a b/",
+        "http://127.0.0.1:99999/x",
+        "http://us:hun/ter2@127.0.0.1:1/x",
+        "simplecache::http://us:hun/ter2@127.0.0.1:1/x",
+        "filecache::https://us:hunter2@127.0.0.1:1/x?tok=hunter2",
+        "s3://",
+        "file://",
+        "file://host/x",
+    ],
+)
 def test_what_is_no_location_is_a_usage_error(url: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as caught:
         location(url)
+    assert "ter2" not in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_a_file_is_no_place_to_write_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("file", "loop"):
+        with pytest.raises(UsageError, match="is a file, not a folder"):
+            destination(str(tmp_path / name))
+    assert isinstance(destination(str(tmp_path / "new")), Folder)
+
+
+def test_a_server_that_is_down_is_no_empty_place_and_shows_no_credentials() -> None:
+    place = location("http://user:hunter2@127.0.0.1:9/x?token=s3cret")
+    assert place.shown == "http://127.0.0.1:9/x"
+    for what in (lambda: place.read("a", limit=10), lambda: place.write("a", b""), lambda: place.names("")):
+        with pytest.raises(LocationError) as caught:
+            what()
+        assert "hunter2" not in str(caught.value)
+        assert "s3cret" not in str(caught.value)
+
+
+def test_what_a_backend_quotes_of_the_url_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = location("s3://key:hunt%2Fer2@bucket/x")
+    assert isinstance(place, locations.Remote)
+
+    def fails(*_: object) -> None:
+        raise OSError(
+            "cannot sign with hunt/er2 (of 'key:hunt%2Fer2') for https://elsewhere/x?X-Amz-Signature=abcdef"
+        )
+
+    monkeypatch.setattr(place._files, "pipe_file", fails)
+    with pytest.raises(LocationError, match="cannot sign") as caught:
+        place.write("a", b"")
+    assert not any(piece in str(caught.value) for piece in ("hunt", "er2", "abcdef"))
+
+
+def test_one_location_is_one_whoever_asks() -> None:
+    assert identity("s3://k:s@b/x?t=1") == identity("s3://b/x")
+    assert identity("http://h/a@v1/x") != identity("http://h/b@v1/x")
+
+
+def test_a_bucket_that_is_not_there_is_not_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = location("s3://bucket/x")
+    assert isinstance(place, locations.Remote)
+
+    def absent(*_: object) -> None:
+        raise FileNotFoundError("The specified bucket does not exist")
+
+    monkeypatch.setattr(place._files, "info", absent)
+    with pytest.raises(LocationError, match="no such bucket") as caught:
+        place.read("a", limit=10)
+    assert not isinstance(caught.value, MissingError)
 
 
 def test_a_missing_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,14 +138,109 @@ def test_a_long_run_is_several_bundles(tmp_path: Path, monkeypatch: pytest.Monke
     assert {record.id for record in records(tmp_path / "spool")} == {f"l-{n}" for n in range(20)}  # type: ignore[attr-defined]
 
 
-def test_a_damaged_journal_is_named_and_kept(tmp_path: Path) -> None:
+def test_of_a_damaged_journal_the_good_lines_are_sent_and_the_bad_ones_said_once(tmp_path: Path) -> None:
     filled(tmp_path / "out").close()
     (journal,) = (tmp_path / "out").iterdir()
-    journal.write_bytes(b"garbage\n" + journal.read_bytes())
+    good = journal.read_bytes().splitlines(keepends=True)
+    deep = b'{"kind":"run","record":{"z":' + b"[" * 100_000 + b"\n"
+    journal.write_bytes(b"garbage\n" + deep + b"".join(good[:2]) + b"\n" + b"".join(good[2:]))
     report = push(tmp_path / "out", Folder(tmp_path / "spool"))
+    assert (report.waiting, report.faults) == (0, ())
+    (said,) = report.damaged
+    assert "3 of 8 lines are damaged and left out (line 1: " in said
+    assert sorted(map(str, records(tmp_path / "spool"))) == sorted(map(str, ALL))
+    assert push(tmp_path / "out", Folder(tmp_path / "spool")) == outbox.PushReport()
+
+
+def test_a_line_without_end_is_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "LINE_BYTES", 2000)
+    filled(tmp_path / "out").close()
+    (journal,) = (tmp_path / "out").iterdir()
+    journal.write_bytes(b"x" * 5000 + b"\n" + journal.read_bytes() + b"y" * 4000)
+    report = push(tmp_path / "out", Folder(tmp_path / "spool"))
+    assert "1 of 6 lines" in report.damaged[0]
+    assert len(records(tmp_path / "spool")) == len(ALL)
+    monkeypatch.setattr(outbox, "JOURNAL_BYTES", 3000)
+    filled(tmp_path / "out").close()
+    (journal,) = (tmp_path / "out").iterdir()
+    journal.write_bytes(journal.read_bytes() * 3)
+    assert "has more than" in push(tmp_path / "out", Folder(tmp_path / "spool")).faults[0]
+
+
+@pytest.mark.parametrize("suffix", [JOURNAL, SUFFIX])
+@pytest.mark.parametrize("kind", ["pipe", "loop", "dangling", "link to a file", "folder", "socket"])
+def test_what_is_no_file_is_named_and_keeps_nothing_else_here(tmp_path: Path, kind: str, suffix: str) -> None:
+    filled(tmp_path / "out").close()
+    odd = tmp_path / "out" / ("0" * 32 + suffix)
+    (tmp_path / "secret").write_text("of the user")
+    if kind == "pipe":
+        os.mkfifo(odd)
+    elif kind == "folder":
+        odd.mkdir()
+    elif kind == "socket":
+        near = Path(tempfile.mkdtemp(prefix="s", dir="/tmp")) / "s"
+        near.symlink_to(tmp_path / "out")  # the path of a socket must be short
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(near / odd.name))
+        shutil.rmtree(near.parent)
+    else:
+        odd.symlink_to({"loop": odd.name, "dangling": "nowhere", "link to a file": tmp_path / "secret"}[kind])
+    before = time.monotonic()
+    report = push(tmp_path / "out", Folder(tmp_path / "spool"))
+    assert time.monotonic() - before < 10
     assert report.waiting == 1
-    assert "line 1" in report.faults[0]
-    assert journal.exists()
+    (fault,) = report.faults
+    assert odd.name in fault
+    assert "is " in fault
+    assert len(records(tmp_path / "spool")) == len(ALL)
+    assert (tmp_path / "secret").read_text() == "of the user"
+
+
+def test_many_faults_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for number in range(30):
+        (tmp_path / "out" / f"{number:032x}{SUFFIX}").write_bytes(b"garbage")
+    report = push(tmp_path / "out", Folder(tmp_path / "spool"))
+    assert report.waiting == 30
+    assert len(report.faults) == outbox.NAMED + 1
+    assert report.faults[-1] == f"and {30 - outbox.NAMED} more"
+
+
+def test_a_bundle_that_another_push_has_sent_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        box = Outbox(tmp_path / "out")
+        box.add_launches([launch(number)])
+        box.close()
+
+    class Racing(Folder):
+        """Another push is faster by one bundle, each time."""
+
+        def write(self, name: str, content: bytes) -> None:
+            for path in sorted((tmp_path / "out").glob(f"*{SUFFIX}")):
+                super().write(path.name, path.read_bytes())
+                path.unlink()
+            super().write(name, content)
+
+    report = push(tmp_path / "out", Racing(tmp_path / "spool"))
+    assert (report.faults, report.waiting) == ((), 0)
+    assert len(records(tmp_path / "spool")) == 3
+
+
+def test_what_a_killed_writer_left_half_written_goes_after_an_hour(tmp_path: Path) -> None:
+    out, spool = tmp_path / "out", tmp_path / "spool"
+    filled(out).close()
+    spool.mkdir()
+    old = [out / ".a.gz.77.0123abcd.tmp", out / ".0123456789abcdef.new", spool / ".a.gz.7.0123abcd.tmp"]
+    kept = [out / ".b.gz.77.0123abcd.tmp", out / ".mine.tmp"]
+    for path in (*old, *kept):
+        path.write_text("half")
+    for path in (*old, kept[1]):
+        os.utime(path, (1.0, 1.0))
+    push(out, Folder(spool))
+    assert sorted(out.iterdir()) == kept
+    assert len(list(spool.iterdir())) == 1
 
 
 @pytest.mark.parametrize("limit", [0, 700])

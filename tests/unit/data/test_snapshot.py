@@ -7,6 +7,7 @@ import json
 import os
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,6 +68,108 @@ def test_where_nobody_answers_the_last_one_serves(store: HttpStore, tmp_path: Pa
         fetch(store.url, tmp_path / "another cache", now=NOW)
     with pytest.raises(LocationError):
         fetch(store.url + "/another", tmp_path / "cache", now=NOW)
+
+
+@pytest.mark.parametrize("damage", ["404", "truncated", "other", "500", "html pointer", "deep pointer"])
+def test_where_the_file_cannot_be_had_the_last_one_serves_too(
+    store: HttpStore, tmp_path: Path, damage: str
+) -> None:
+    published(store.url)
+    fetch(store.url, tmp_path / "cache", now=NOW)
+    published(store.url, NOW, costs=b"new")
+    name = json.loads((store.folder / POINTER).read_text())["snapshot"]
+    file = store.folder / name
+    if damage == "404":
+        file.unlink()
+    elif damage == "truncated":
+        file.write_bytes(file.read_bytes()[:-100])
+    elif damage == "other":
+        file.write_bytes(b"<html>")
+    elif damage == "500":
+        store.fail_on = SUFFIX
+    else:
+        content = b"<html>log in</html>" if damage == "html pointer" else b'{"format":1,"z":' + b"[" * 60_000
+        (store.folder / POINTER).write_bytes(content)
+    found = fetch(store.url, tmp_path / "cache", now=NOW)
+    assert found.parts == PARTS
+    (warning,) = found.warnings
+    assert "fetched last serves" in warning
+    with pytest.raises((SnapshotError, LocationError)):
+        fetch(store.url, tmp_path / "another cache", now=NOW)
+
+
+def test_one_that_moved_on_while_it_was_read_is_kept_under_its_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(str(tmp_path / "p"))
+    real, moved = Folder.read, []
+
+    def read(self: Folder, name: str, *, limit: int) -> bytes:
+        if name.endswith(SUFFIX) and self.path == tmp_path / "p" and not moved:
+            moved.append(name)
+            (tmp_path / "p" / name).unlink()
+            publish(Folder(tmp_path / "p"), pack(replace(MANIFEST, changes=4), PARTS), NOW)
+        return real(self, name, limit=limit)
+
+    monkeypatch.setattr(Folder, "read", read)
+    fetch(str(tmp_path / "p"), tmp_path / "cache", now=NOW)
+    found = fetch(str(tmp_path / "p"), tmp_path / "cache", now=NOW)
+    assert found.cached
+    assert found.manifest.changes == 4
+
+
+def test_a_pipe_or_a_link_in_the_cache_is_fetched_again(tmp_path: Path) -> None:
+    content = published(str(tmp_path / "p"))
+    fetch(str(tmp_path / "p"), tmp_path / "cache", now=NOW)
+    for path in list((tmp_path / "cache").iterdir()):
+        path.unlink()
+        os.mkfifo(path)
+    assert not fetch(str(tmp_path / "p"), tmp_path / "cache", now=NOW).cached
+    (file,) = (tmp_path / "cache").glob(f"*{SUFFIX}")
+    (tmp_path / "elsewhere").write_bytes(content)
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere")
+    assert not fetch(str(tmp_path / "p"), tmp_path / "cache", now=NOW).cached
+
+
+def test_one_that_a_person_named_may_be_a_link(tmp_path: Path) -> None:
+    published(str(tmp_path / "p"))
+    (file,) = (tmp_path / "p").glob(f"*{SUFFIX}")
+    (tmp_path / f"current{SUFFIX}").symlink_to(file)
+    assert fetch(str(tmp_path / f"current{SUFFIX}"), now=NOW).parts == PARTS
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"created_at": 1e300},
+        {"created_at": -1e18},
+        {"created_at": -1},
+        {"created_at": None},
+        {"changes": -5},
+        {"outcomes": -1},
+        {"scenarios": 10**30},
+        {"tip": "`@x\x1b[31m"},
+        {"tip": "a" * 40 + "\n"},
+        {"tip": "\ud800"},
+    ],
+)
+def test_a_manifest_with_numbers_that_cannot_be_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    buffer = io.BytesIO()
+    manifest = {
+        "format": 1,
+        "tip": "a" * 40,
+        "created_at": 1.0,
+        "changes": 1,
+        "outcomes": 1,
+        "scenarios": 1,
+        **change,
+    }
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("manifest.json", json.dumps(manifest))
+    with pytest.raises(SnapshotError, match=r"is damaged: manifest\.json: ") as caught:
+        unpack(buffer.getvalue(), "x")
+    assert str(caught.value).isprintable()
 
 
 def test_none_published_says_what_publishes_one(tmp_path: Path) -> None:
@@ -144,7 +247,15 @@ def test_one_of_a_newer_version_says_to_upgrade(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"snapshot": "../../etc/passwd"}, {"snapshot": 3}, {"sha256": "0" * 64}, {"format": 0}]
+    "change",
+    [
+        {"snapshot": "../../etc/passwd"},
+        {"snapshot": 3},
+        {"sha256": "0" * 64},
+        {"format": 0},
+        {"bytes": -1},
+        {"created_at": 1e300},
+    ],
 )
 def test_a_pointer_to_anything_else_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
     published(str(tmp_path))
@@ -207,3 +318,44 @@ def test_a_pointer_that_moves_on_while_it_is_read(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(Folder, "read", read)
     assert fetch(str(tmp_path), now=NOW).manifest.changes == 4
+
+
+def test_many_that_publish_at_once_leave_no_more_than_is_kept(tmp_path: Path) -> None:
+    def one(number: int) -> None:
+        publish(Folder(tmp_path), pack(replace(MANIFEST, changes=number), PARTS), NOW, keep=2)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(one, range(24)))
+    assert len(Folder(tmp_path).names(SUFFIX)) == 2
+
+
+def test_what_killed_publishers_left_goes_and_what_another_one_is_about_to_point_to_stays(
+    store: HttpStore, tmp_path: Path
+) -> None:
+    published(str(tmp_path / "p"))
+    left = [
+        tmp_path / "p" / name
+        for name in ("0" * 32 + SUFFIX, f".{'1' * 32}{SUFFIX}.77.0123abcd.tmp", f".{POINTER}.7.0123abcd.tmp")
+    ]
+    foreign = [tmp_path / "p" / name for name in ("mine.txt", "sub/" + "2" * 32 + SUFFIX)]
+    for path in (*left, *foreign):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("half")
+
+    def again(at: float) -> list[Path]:
+        publish(Folder(tmp_path / "p"), pack(replace(MANIFEST, created_at=at), PARTS), at)
+        return [path for path in left if path.exists()]
+
+    assert again(NOW) == left
+    assert again(NOW + 60) == left
+    assert again(NOW + snapshot.ORPHAN_S + 1) == []
+    assert all(path.exists() for path in foreign)
+    assert len(Folder(tmp_path / "p").names(SUFFIX)) == 4 + 1
+
+
+def test_where_nothing_can_be_removed_it_is_published_all_the_same(store: HttpStore) -> None:
+    place = location(store.url)
+    for number in range(4):
+        done = publish(place, pack(replace(MANIFEST, changes=number), PARTS), NOW + number, keep=2)
+    assert "could not be removed" in done.warnings[0]
+    assert fetch(store.url, now=NOW).manifest.changes == 3

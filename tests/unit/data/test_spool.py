@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -95,6 +96,26 @@ def test_bad_bundles_are_named_and_the_good_ones_taken(tmp_path: Path) -> None:
         assert "line 2" in report.skipped[1][1]
 
 
+@pytest.mark.parametrize("kind", ["pipe", "loop", "dangling", "link to a file"])
+def test_what_is_no_file_is_skipped_and_named(tmp_path: Path, kind: str) -> None:
+    write_bundle(tmp_path / "in", ALL)
+    odd = tmp_path / "in" / ("0" * 32 + SUFFIX)
+    (tmp_path / "secret").write_text("of the user")
+    if kind == "pipe":
+        os.mkfifo(odd)
+    else:
+        odd.symlink_to({"loop": odd.name, "dangling": "nowhere", "link to a file": tmp_path / "secret"}[kind])
+    with Store.open(tmp_path / "s.db") as store:
+        report = ingest(store, tmp_path / "in")
+        assert report.bundles == 1
+        ((where, why),) = report.skipped
+        assert where == str(odd)
+        assert "is a " in why
+        linked = tmp_path / write_bundle(tmp_path / "other", [RUN]).name
+        linked.symlink_to(tmp_path / "other" / linked.name)
+        assert ingest(store, linked).bundles == 1  # a person named it
+
+
 def test_no_such_source(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.db") as store:
         with pytest.raises(UsageError, match="no such file or folder"):
@@ -175,6 +196,19 @@ BAD = [
     replace(RUN, host="\u202eevil"),
     replace(CHANGE, parent=Sha("abc")),
     replace(CHANGE, index=-2),
+    replace(CHANGE, index=10**30),
+    replace(CHANGE, files=(FileEdit("a.py", -2, 1),)),
+    replace(CHANGE, files=(FileEdit("a.py", 1, 10**400),)),
+    replace(CHANGE, time=1e300),
+    replace(LAUNCH, started_at=1e300),
+    replace(LAUNCH, block=-1),
+    replace(RUN, started_at=-1e18),
+    replace(SELECTION, diff=replace(SELECTION.diff, files=-1)),
+    replace(SELECTION, budget={"cpu": -1.0}),
+    replace(SELECTION, seed=10**30),
+    replace(SELECTION, base="\x1b[31m"),
+    replace(SELECTION, selected=(replace(SELECTION.selected[0], cost={"cpu": -1.0}),)),
+    replace(SELECTION, rest=(replace(SELECTION.selected[0], rank=-3),)),
     replace(CHANGE, files=(FileEdit("\udcff", 1, 1),)),
     replace(SELECTION, selected=(replace(SELECTION.selected[0], probability=2.0),)),
 ]

@@ -166,3 +166,24 @@ def test_what_is_no_number_is_refused(worlds, name: str) -> None:
     np.savez(buffer, **arrays)
     with pytest.raises(SnapshotError, match=name):
         learned.from_parts(buffer.getvalue(), parts[learned.NAMES], "x")
+
+
+@pytest.mark.parametrize("name", ["counts", "pair_counts", "tick", "authors", "moment"])
+def test_counts_that_cannot_be_are_refused(worlds, name: str) -> None:
+    parts = packed(worlds(1)).parts
+    with np.load(io.BytesIO(parts[learned.ARRAYS])) as stored:
+        arrays = {key: stored[key] for key in stored.files}
+    buffer = io.BytesIO()
+    np.savez(buffer, **{**arrays, name: np.full_like(arrays[name], -1)})
+    with pytest.raises(SnapshotError, match=f"{name} is negative"):
+        learned.from_parts(buffer.getvalue(), parts[learned.NAMES], "x")
+
+
+def test_a_moment_beyond_all_clocks_is_refused(worlds) -> None:
+    parts = packed(worlds(1)).parts
+    with np.load(io.BytesIO(parts[learned.ARRAYS])) as stored:
+        arrays = {key: stored[key] for key in stored.files}
+    buffer = io.BytesIO()
+    np.savez(buffer, **{**arrays, "moment": np.array([1.0, 1e300])})
+    with pytest.raises(SnapshotError, match="moment is no time"):
+        learned.from_parts(buffer.getvalue(), parts[learned.NAMES], "x")
