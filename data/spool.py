@@ -197,7 +197,7 @@ def encode_record(record: Record, number: int = 1) -> bytes:
         raise SpoolError(f"record {number} (a {kind}) cannot be spooled: {wrong}")
     try:
         return msgspec.json.encode({"kind": kind, "record": record})
-    except TypeError as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise SpoolError(f"record {number} (a {kind}) cannot be spooled: {error}") from None
 
 

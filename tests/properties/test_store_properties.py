@@ -26,6 +26,7 @@ from tithe.data.records import (
     Selection,
     Sha,
 )
+from tithe.data.rules import MAX_COUNT
 from tithe.data.spool import Record, ingest, read_bundle, write_bundle
 from tithe.data.store import Store
 
@@ -39,7 +40,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 ratios = st.none() | st.floats(0, 1e6)
 picked = st.sampled_from(["chosen", "explored", "audited", "swept", "asked"])
 values = st.dictionaries(names.map(MetricName), finite, max_size=3)
-small = st.integers(-3, 2**40)
+small = st.integers(-1, MAX_COUNT)
 
 changes = st.builds(
     Change,
