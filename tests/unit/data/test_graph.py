@@ -47,6 +47,7 @@ class Config:
     scenarios: tuple[Scenario, ...]
     pythonpath: tuple[str, ...] = ("src",)
     rules: tuple[Rule, ...] = ()
+    edge_files: tuple[str, ...] = ()
 
 
 def scenario(command: str, name: str = "s", **more: object) -> Scenario:

@@ -56,6 +56,7 @@ class FakeConfig:
     pythonpath: tuple[str, ...] = (".",)
     rules: tuple[Rule, ...] = ()
     packages: tuple[str, ...] = ()
+    edge_files: tuple[str, ...] = ()
 
 
 FOLDERS = ("config", "data", "models", "launch", "logs", "metrics")
