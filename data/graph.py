@@ -17,7 +17,7 @@ import sys
 import tempfile
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,11 +29,12 @@ from numpy.typing import NDArray
 from tithe.data import graph_files, scan_cache
 from tithe.data.codec import to_json
 from tithe.data.entries import Entries, entries
-from tithe.data.imports import Scan, scan_python, scan_text
+from tithe.data.environment_files import is_dependencies, with_environment
+from tithe.data.imports import Scan, scan_python, scan_requirements, scan_text
 from tithe.data.names import SCANNED_SUFFIXES, Names, clean
 from tithe.data.reach import KIND_WEIGHT, Edges, relax
 from tithe.data.records import Scenario, ScenarioName, Sha
-from tithe.data.scan_cache import VERSION, scan_key
+from tithe.data.scan_cache import VERSION, Way, scan_key
 from tithe.data.text import safe_line
 
 if TYPE_CHECKING:
@@ -157,9 +158,7 @@ class GraphBuilder:
         """See `scans_of`."""
         files = self._repo.files(sha)
         found = self._scan(files)
-        return scan_cache.dump(
-            {scan_key(path, files[path]): scan for path, scan in found.items() if not scan.error}
-        )
+        return scan_cache.dump({_key(path, files): scan for path, scan in found.items() if not scan.error})
 
     def dependencies(self, sha: Sha) -> Dependencies:
         """What the files of `sha` refer to, before any path is followed. Not cached; what was scanned is."""
@@ -181,6 +180,7 @@ class GraphBuilder:
         for scenario, entry in zip(scenarios, starts, strict=True):
             if not entry:
                 warnings.append(f"scenario {scenario.name}: no file of this revision is named by its command")
+        starts = with_environment(scenarios, starts, names, self._config)
         named = tuple(scenario.name for scenario in scenarios)
         return Dependencies(named, starts, tuple(edges.items()), tuple(sorted(files)), tuple(warnings))
 
@@ -245,7 +245,7 @@ class GraphBuilder:
         """Path to scan, for every file that may refer to others."""
         if self._scans is None:
             self._scans = {**scan_cache.parse(self._given), **scan_cache.load(self._cache)}
-        wanted = {path: scan_key(path, blob) for path, blob in files.items() if _is_scanned(path)}
+        wanted = {path: _key(path, files) for path in files if _way(path)}
         missing: dict[str, list[str]] = defaultdict(list)
         for path in sorted(wanted):
             if wanted[path] not in self._scans:
@@ -254,7 +254,7 @@ class GraphBuilder:
         if missing:
             for blob, content in self._repo.blobs(sorted(missing)):
                 for path in missing[blob]:
-                    fresh[wanted[path]] = scan_python(content) if path.endswith(".py") else scan_text(content)
+                    fresh[wanted[path]] = _SCANS[_way(path) or "text"](content)
             self._scans.update(fresh)
             scan_cache.append(self._cache, fresh)
         absent = Scan(error="its content is not in this clone")
@@ -308,11 +308,28 @@ def _graph_key(files: Mapping[str, str], config: Config) -> str:
         digest.update(f"{path}\0{files[path]}\0".encode("utf-8", "surrogateescape"))
     rules = [[list(rule.files), list(rule.scenarios)] for rule in config.rules]
     parts = [list(config.scenarios), list(config.pythonpath), rules, list(config.edge_files)]
+    parts += [[config.setup], list(config.setup_key)]
     digest.update(to_json(parts).encode())
     return digest.hexdigest()[:32]
 
 
-def _is_scanned(path: str) -> bool:
-    if path.endswith(SCANNED_SUFFIXES):
-        return posixpath.basename(path) not in MANIFESTS and not path.startswith(".")
-    return path.endswith(".py")
+_SCANS: Mapping[Way, Callable[[bytes], Scan]] = {
+    "py": scan_python,
+    "text": scan_text,
+    "requirements": scan_requirements,
+}
+
+
+def _way(path: str) -> Way | None:
+    """How a file is read for what it refers to; None for those that are nodes without edges."""
+    name = posixpath.basename(path)
+    if is_dependencies(path):
+        # What setup.py imports is run once for the environment, and by no scenario; locks name no files.
+        return None if name in MANIFESTS or name.endswith((".py", ".lock", ".cfg")) else "requirements"
+    if path.endswith(".py"):
+        return "py"
+    return "text" if path.endswith(SCANNED_SUFFIXES) and name not in MANIFESTS and path[0] != "." else None
+
+
+def _key(path: str, files: Mapping[str, str]) -> str:
+    return scan_key(_way(path) or "text", files[path])

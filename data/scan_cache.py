@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tithe.data.codec import CodecError, from_json, to_json
 from tithe.data.imports import Scan
@@ -24,9 +25,13 @@ class _Line:
     scan: Scan
 
 
-def scan_key(path: str, blob: str) -> str:
-    """Under what the scan of a file is kept: its content, and whether it is read as Python."""
-    return f"{blob}:{'py' if path.endswith('.py') else 'text'}"
+Way = Literal["py", "text", "requirements"]
+"""How a file is read."""
+
+
+def scan_key(way: Way, blob: str) -> str:
+    """Under what the scan of a file is kept: its content and the way that it is read."""
+    return f"{blob}:{way}"
 
 
 def load(cache: Path | None) -> dict[str, Scan]:

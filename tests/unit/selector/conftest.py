@@ -57,6 +57,8 @@ class FakeConfig:
     rules: tuple[Rule, ...] = ()
     packages: tuple[str, ...] = ()
     edge_files: tuple[str, ...] = ()
+    setup: str = ""
+    setup_key: tuple[str, ...] = ()
 
 
 FOLDERS = ("config", "data", "models", "launch", "logs", "metrics")
