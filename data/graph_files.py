@@ -90,12 +90,15 @@ def _edge_list(text: str) -> Imported:
     """
     edges: list[tuple[str, str, str]] = []
     wrong: list[int] = []
+    begun = False
     for line, row in _rows(text):
         cells = [cell.strip() for cell in row]
         if not any(cells) or cells[0].startswith("#"):
             continue
-        if not edges and not wrong and [cell.lower() for cell in cells[:2]] in _HEADS:
+        if not begun and [cell.lower() for cell in cells[:2]] in _HEADS:
+            begun = True
             continue
+        begun = True
         if len(cells) < 2 or not cells[0] or not cells[1]:
             wrong.append(line)
             continue

@@ -178,8 +178,11 @@ class Names:
 
     def node(self, text: str, *folders: str) -> str | None:
         """The file that another tool means: by its path, or by the dotted name of its module."""
-        text = text.replace("\\", "/") if "/" not in text else text
-        return self.path(text, *folders) or self._modules.get(text)
+        return (
+            self.path(text, *folders)
+            or self._modules.get(text)
+            or self.path(text.replace("\\", "/"), *folders)
+        )
 
     def folder(self, text: str, *folders: str) -> str | None:
         """The folder that `text` names from the top or from one of `folders`."""
