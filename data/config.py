@@ -92,6 +92,8 @@ class Config:
     packages: tuple[str, ...] | None = ()
     """Packages of the repository; None for those that each revision has. See `packages_in`."""
     rules: tuple[GraphRule, ...] = ()
+    edge_files: tuple[str, ...] = ()
+    """Files of the repository with edges that another tool found; see `tithe.data.graph_files`."""
     decision: DecisionPolicy = field(default_factory=DecisionPolicy)
     scenarios: tuple[Scenario, ...] = ()
     unused: tuple[str, ...] = ()
@@ -262,6 +264,8 @@ def _build(data: dict[str, Any], root: Path, path: Path, shown: str) -> Config:
         table.inside("pythonpath", entry)
     for entry in own.setup_key:
         table.inside("setup_key", entry)
+    for entry in file.graph.edges:
+        _Table(shown, "graph").inside("edges", entry)
     scenarios = _scenarios(file.scenario, shown)
     packages = file.graph.packages
     return Config(
@@ -276,6 +280,7 @@ def _build(data: dict[str, Any], root: Path, path: Path, shown: str) -> Config:
         env_allow=tuple(own.env),
         packages=None if packages is msgspec.UNSET else tuple(packages),
         rules=_rules(file.graph.rule, scenarios, shown),
+        edge_files=tuple(file.graph.edges),
         decision=_decision(file.decision, shown),
         scenarios=scenarios,
     )

@@ -160,6 +160,13 @@ class GraphTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         ]
         | UnsetType
     ) = UNSET
+    edges: Annotated[
+        list[Annotated[str, Meta(min_length=1)]],
+        Meta(
+            description="Files of the repository with edges that another tool found, for other languages: "
+            "edge list (source,target[,kind]), GraphML or DOT; read as each revision has them."
+        ),
+    ] = []
     rule: list[RuleTable] = []
 
 

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,19 +27,20 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tithe.data.codec import CodecError, from_json, to_json
-from tithe.data.entries import entries
-from tithe.data.imports import Scan, scan_python, scan_text
-from tithe.data.names import SCANNED_SUFFIXES, Names
-from tithe.data.plain import open_plain, read_plain
-from tithe.data.reach import Edges, relax
+from tithe.data import graph_files, scan_cache
+from tithe.data.codec import to_json
+from tithe.data.entries import Entries, entries
+from tithe.data.environment_files import is_dependencies, with_environment
+from tithe.data.imports import Scan, scan_python, scan_requirements, scan_text
+from tithe.data.names import SCANNED_SUFFIXES, Names, clean
+from tithe.data.plain import open_plain
+from tithe.data.reach import KIND_WEIGHT, Edges, relax
 from tithe.data.records import Scenario, ScenarioName, Sha
+from tithe.data.scan_cache import VERSION, Way, scan_key
+from tithe.data.text import safe_line
 
 if TYPE_CHECKING:
     from tithe.data.config import Config
-
-VERSION = 2
-"""Of the way scans and graphs are made; a new one leaves older cache entries unused."""
 
 MANIFESTS = frozenset({"pyproject.toml", "setup.cfg", "tox.ini", "tithe.toml", "package.json"})
 """Files that list what a repository holds: as edges they would lead from anything to everything."""
@@ -90,6 +91,23 @@ class ScenarioGraph:
         return {folder: np.array(columns, dtype=np.intp) for folder, columns in found.items()}
 
 
+@dataclass(frozen=True, eq=False)
+class Dependencies:
+    """What a revision holds, before any path is followed.
+
+    Attributes:
+        entries: Of each scenario, in the order of `scenarios`.
+        edges: (source, target, kind), one between any two files, in order.
+        files: All paths of the revision, in order.
+    """
+
+    scenarios: tuple[ScenarioName, ...]
+    entries: tuple[Entries, ...]
+    edges: tuple[tuple[str, str, str], ...]
+    files: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
 def empty(scenarios: Sequence[Scenario], *warnings: str) -> ScenarioGraph:
     """The graph of a revision about which nothing is known."""
     none = np.zeros((len(scenarios), 0), dtype=np.float32)
@@ -122,6 +140,7 @@ class GraphBuilder:
         self._cache = cache / "graph" if cache else None
         self._given = scans
         self._scans: dict[str, Scan] | None = None
+        self._imported: dict[str, graph_files.Imported] = {}
         self._latest: tuple[str, ScenarioGraph] | None = None
 
     def build(self, sha: Sha) -> ScenarioGraph:
@@ -140,27 +159,71 @@ class GraphBuilder:
     def scans(self, sha: Sha) -> bytes:
         """See `scans_of`."""
         files = self._repo.files(sha)
-        scans = self._scan(files)
-        lines = {_scan_key(path, files[path]): scan for path, scan in scans.items() if not scan.error}
-        return "".join(to_json(_Line(key, lines[key])) + "\n" for key in sorted(lines)).encode()
+        found = self._scan(files)
+        return scan_cache.dump({_key(path, files): scan for path, scan in found.items() if not scan.error})
 
-    def _make(self, files: Mapping[str, str]) -> ScenarioGraph:
-        scans = self._scan(files)
+    def dependencies(self, sha: Sha) -> Dependencies:
+        """What the files of `sha` refer to, before any path is followed. Not cached; what was scanned is."""
+        return self._dependencies(self._repo.files(sha))
+
+    def _dependencies(self, files: Mapping[str, str]) -> Dependencies:
+        found = self._scan(files)
         names = Names(files, self._config, self._links(files))
-        warnings = [f"{path}: {scans[path].error}" for path in sorted(scans) if scans[path].error]
+        warnings = [f"{path}: {found[path].error}" for path in sorted(found) if found[path].error]
         edges = Edges()
-        for path, scan in scans.items():
+        for path, scan in found.items():
             for ref in scan.refs:
                 for kind, target in names.resolve(ref, path):
                     edges.add(path, target, kind)
+        for path in self._config.edge_files:
+            warnings += self._import(path, files, names, edges)
         scenarios = self._config.scenarios
-        starts = [entries(scenario, names, self._config) for scenario in scenarios]
+        starts = tuple(entries(scenario, names, self._config) for scenario in scenarios)
         for scenario, entry in zip(scenarios, starts, strict=True):
             if not entry:
                 warnings.append(f"scenario {scenario.name}: no file of this revision is named by its command")
-        reach = relax(starts, edges)
+        starts = with_environment(scenarios, starts, names, self._config)
         named = tuple(scenario.name for scenario in scenarios)
-        return ScenarioGraph(named, reach.files, reach.distance, reach.proximity, tuple(warnings))
+        return Dependencies(named, starts, tuple(edges.items()), tuple(sorted(files)), tuple(warnings))
+
+    def _make(self, files: Mapping[str, str]) -> ScenarioGraph:
+        found = self._dependencies(files)
+        reach = relax(found.entries, found.edges)
+        return ScenarioGraph(found.scenarios, reach.files, reach.distance, reach.proximity, found.warnings)
+
+    def _import(self, path: str, files: Mapping[str, str], names: Names, edges: Edges) -> list[str]:
+        """Adds the edges of a file that another tool wrote; what there is to say about it."""
+        where = clean(path)
+        blob = files.get(where)
+        if blob is None:
+            return [f"{path}: [graph] edges: this revision has no such file"]
+        if blob not in self._imported:
+            content = dict(self._repo.blobs([blob])).get(blob)
+            absent = graph_files.Imported(faults=(": its content is not in this clone",))
+            self._imported[blob] = absent if content is None else graph_files.read(content)
+        imported = self._imported[blob]
+        known: dict[str, str | None] = {}
+
+        def file_of(name: str) -> str | None:
+            if name not in known:
+                told = (name, imported.names.get(name, ""))
+                known[name] = next(
+                    (f for n in told if n and (f := names.node(n, posixpath.dirname(where)))), None
+                )
+            return known[name]
+
+        for source, target, kind in imported.edges:
+            if kind == graph_files.ENTRY:
+                continue
+            start, end = file_of(source), file_of(target)
+            if start and end:
+                edges.add(start, end, kind if kind in KIND_WEIGHT else "given")
+        told = [safe_line(f"{path}:{fault}", limit=300) for fault in imported.faults]
+        unknown = sorted(name for name, found in known.items() if found is None)
+        if unknown:
+            shown = safe_line(unknown[0], limit=80)
+            told.append(f"{path}: {len(unknown)} of {len(known)} nodes name no file here, such as {shown}")
+        return told
 
     def _links(self, files: Mapping[str, str]) -> dict[str, str]:
         """Symbolic links to folders that stand in a package, read from their blobs: link to folder."""
@@ -183,8 +246,8 @@ class GraphBuilder:
     def _scan(self, files: Mapping[str, str]) -> dict[str, Scan]:
         """Path to scan, for every file that may refer to others."""
         if self._scans is None:
-            self._scans = {**_read_scans(self._given), **_load_scans(self._cache)}
-        wanted = {path: _scan_key(path, blob) for path, blob in files.items() if _is_scanned(path)}
+            self._scans = {**scan_cache.parse(self._given), **scan_cache.load(self._cache)}
+        wanted = {path: _key(path, files) for path in files if _way(path)}
         missing: dict[str, list[str]] = defaultdict(list)
         for path in sorted(wanted):
             if wanted[path] not in self._scans:
@@ -193,9 +256,9 @@ class GraphBuilder:
         if missing:
             for blob, content in self._repo.blobs(sorted(missing)):
                 for path in missing[blob]:
-                    fresh[wanted[path]] = scan_python(content) if path.endswith(".py") else scan_text(content)
+                    fresh[wanted[path]] = _SCANS[_way(path) or "text"](content)
             self._scans.update(fresh)
-            _append_scans(self._cache, fresh)
+            scan_cache.append(self._cache, fresh)
         absent = Scan(error="its content is not in this clone")
         return {path: self._scans.get(key, absent) for path, key in wanted.items()}
 
@@ -246,67 +309,29 @@ def _graph_key(files: Mapping[str, str], config: Config) -> str:
     for path in sorted(files):
         digest.update(f"{path}\0{files[path]}\0".encode("utf-8", "surrogateescape"))
     rules = [[list(rule.files), list(rule.scenarios)] for rule in config.rules]
-    digest.update(to_json([list(config.scenarios), config.pythonpath, rules]).encode())
+    parts = [list(config.scenarios), config.pythonpath, rules, list(config.edge_files)]
+    parts += [[config.setup], list(config.setup_key)]
+    digest.update(to_json(parts).encode())
     return digest.hexdigest()[:32]
 
 
-def _is_scanned(path: str) -> bool:
-    if path.endswith(SCANNED_SUFFIXES):
-        return posixpath.basename(path) not in MANIFESTS and not path.startswith(".")
-    return path.endswith(".py")
+_SCANS: Mapping[Way, Callable[[bytes], Scan]] = {
+    "py": scan_python,
+    "text": scan_text,
+    "requirements": scan_requirements,
+}
 
 
-def _scan_key(path: str, blob: str) -> str:
-    return f"{blob}:{'py' if path.endswith('.py') else 'text'}"
+def _way(path: str) -> Way | None:
+    """How a file is read for what it refers to; None for those that are nodes without edges."""
+    name = posixpath.basename(path)
+    if is_dependencies(path):
+        # What setup.py imports is run once for the environment, and by no scenario; locks name no files.
+        return None if name in MANIFESTS or name.endswith((".py", ".lock", ".cfg")) else "requirements"
+    if path.endswith(".py"):
+        return "py"
+    return "text" if path.endswith(SCANNED_SUFFIXES) and name not in MANIFESTS and path[0] != "." else None
 
 
-@dataclass(frozen=True)
-class _Line:
-    key: str
-    scan: Scan
-
-
-SCANS_BYTES = 2**30
-
-
-def _scans_path(cache: Path) -> Path:
-    # What parses depends on the interpreter's grammar.
-    return cache / f"scans-{VERSION}-{sys.version_info[0]}.{sys.version_info[1]}.jsonl"
-
-
-def _load_scans(cache: Path | None) -> dict[str, Scan]:
-    if cache is None:
-        return {}
-    try:
-        return _read_scans(read_plain(_scans_path(cache), SCANS_BYTES))
-    except OSError:
-        return {}
-
-
-def _read_scans(raw: bytes) -> dict[str, Scan]:
-    scans = {}
-    for text in raw.splitlines():
-        try:
-            line = from_json(text, _Line)
-        except CodecError:
-            continue  # torn by a crash: scanned again
-        scans[line.key] = line.scan
-    return scans
-
-
-def _append_scans(cache: Path | None, fresh: Mapping[str, Scan]) -> None:
-    if cache is None or not fresh:
-        return
-    # The first newline ends a line that a crash may have torn.
-    text = "\n" + "".join(to_json(_Line(key, fresh[key])) + "\n" for key in sorted(fresh))
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        handle = os.open(
-            _scans_path(cache), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644
-        )
-        try:
-            os.write(handle, text.encode())
-        finally:
-            os.close(handle)
-    except OSError:
-        return
+def _key(path: str, files: Mapping[str, str]) -> str:
+    return scan_key(_way(path) or "text", files[path])

@@ -25,6 +25,7 @@ MIN_WORD = 3
 """Letters of a bare word below which it is taken to name nothing."""
 
 _NAMELIKE = re.compile(r"[A-Za-z0-9_./\\:-]{2,200}")
+_FILE_OPTION = re.compile(r"(?:^|\s)(?:-r|-c|--requirement|--constraint)[ =]*([^\s\"',;\]]{1,300})")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{1,199}")
 
 
@@ -86,6 +87,17 @@ def scan_text(source: bytes) -> Scan:
             if len(found) >= MAX_STRINGS:
                 return Scan(refs=tuple(found))
     return Scan(refs=tuple(found))
+
+
+def scan_requirements(source: bytes) -> Scan:
+    """Files that a requirements file, an environment or an image takes in: `-r base.txt`, `-c pins.txt`."""
+    if len(source) > MAX_BYTES or b"\0" in source[:8192]:
+        return Scan()
+    found: dict[Ref, None] = {}
+    for line in source.decode("utf-8", "replace").splitlines():
+        if not line.lstrip().startswith("#"):
+            found.update((Ref("string", name), None) for name in _FILE_OPTION.findall(line))
+    return Scan(refs=tuple(found)[:MAX_STRINGS])
 
 
 def _is_number(word: str) -> bool:

@@ -176,6 +176,14 @@ class Names:
                 return same[0]
         return None
 
+    def node(self, text: str, *folders: str) -> str | None:
+        """The file that another tool means: by its path, or by the dotted name of its module."""
+        return (
+            self.path(text, *folders)
+            or self._modules.get(text)
+            or self.path(text.replace("\\", "/"), *folders)
+        )
+
     def folder(self, text: str, *folders: str) -> str | None:
         """The folder that `text` names from the top or from one of `folders`."""
         if not text or text.startswith("/") or not text.strip("./"):

@@ -13,6 +13,7 @@ from tithe.data.entries import Entries
 
 KIND_WEIGHT = {
     "import": 1.0,
+    "given": 1.0,
     "lazy": 0.9,
     "dynamic": 0.9,
     "string": 0.6,
@@ -20,7 +21,17 @@ KIND_WEIGHT = {
     "word": 0.6,
     "folder": 0.4,
 }
-KIND_HOPS = {"import": 1, "lazy": 1, "dynamic": 1, "string": 2, "package": 1, "word": 2, "folder": 2}
+"""How much of the proximity an edge passes on, by its kind; `given` ones come from another tool's file."""
+KIND_HOPS = {
+    "import": 1,
+    "given": 1,
+    "lazy": 1,
+    "dynamic": 1,
+    "string": 2,
+    "package": 1,
+    "word": 2,
+    "folder": 2,
+}
 DECAY = 0.85
 FAN_IN = 0.25
 FAN_OUT = 0.1
@@ -55,12 +66,12 @@ class Reach:
     proximity: NDArray[np.float32]
 
 
-def relax(entries: Sequence[Entries], edges: Edges) -> Reach:
-    """Best paths from the entries of each scenario along `edges`.
+def relax(entries: Sequence[Entries], edges: Sequence[tuple[str, str, str]]) -> Reach:
+    """Best paths from the entries of each scenario along `edges`, (source, target, kind) in order.
 
     Scenarios with the same entries share a row while it is worked out.
     """
-    triples = _reachable(entries, edges.items())
+    triples = reachable(entries, edges)
     nodes = sorted({path for entry in entries for path in entry} | {p for s, t, _ in triples for p in (s, t)})
     column = {path: index for index, path in enumerate(nodes)}
     groups: dict[tuple[tuple[str, tuple[int, float]], ...], int] = {}
@@ -74,10 +85,7 @@ def relax(entries: Sequence[Entries], edges: Edges) -> Reach:
     if triples:
         source = np.array([column[s] for s, _, _ in triples])
         target = np.array([column[t] for _, t, _ in triples])
-        fan_in = np.bincount(target, minlength=len(nodes)).astype(np.float64)
-        fan_out = np.bincount(source, minlength=len(nodes)).astype(np.float64)
-        weight = np.array([KIND_WEIGHT[kind] for _, _, kind in triples])
-        weight *= DECAY * fan_in[target] ** -FAN_IN * fan_out[source] ** -FAN_OUT
+        weight = weights(source, target, [kind for _, _, kind in triples])
         hops_of = np.array([KIND_HOPS[kind] for _, _, kind in triples], dtype=np.float32)
         order = np.argsort(target, kind="stable")
         source, target, hops_of = source[order], target[order], hops_of[order]
@@ -99,7 +107,19 @@ def relax(entries: Sequence[Entries], edges: Edges) -> Reach:
     return Reach(tuple(nodes), distance[rows], proximity[rows])
 
 
-def _reachable(entries: Sequence[Entries], triples: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+def weights(source: NDArray[np.intp], target: NDArray[np.intp], kinds: Sequence[str]) -> NDArray[np.float64]:
+    """What each edge passes on, (edges,) in (0, 1): less into a file that many lead to, and out of one that
+    leads to many."""
+    fan_in = np.bincount(target).astype(np.float64)[target]
+    fan_out = np.bincount(source).astype(np.float64)[source]
+    own = np.array([KIND_WEIGHT[kind] for kind in kinds])
+    found: NDArray[np.float64] = own * DECAY * fan_in**-FAN_IN * fan_out**-FAN_OUT
+    return found
+
+
+def reachable(
+    entries: Sequence[Entries], triples: Sequence[tuple[str, str, str]]
+) -> list[tuple[str, str, str]]:
     """The edges that some scenario can follow, so that tests and tools do not count as fan-in."""
     out: dict[str, list[str]] = defaultdict(list)
     for source, target, _ in triples:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tithe.data import graph
+from tithe.data import scan_cache
 from tithe.data.codec import CodecError, from_json, to_json
 from tithe.data.errors import ModelError, SnapshotError
 from tithe.data.noise import Noise, Scatter
@@ -24,7 +24,7 @@ from tithe.selector.model import INFO_FILE, TREES_FILE, Model
 
 COSTS = "costs.json"
 NOISE = "noise.json"
-SCANS = f"graph/scans-{graph.VERSION}.jsonl"
+SCANS = f"graph/scans-{scan_cache.VERSION}.jsonl"
 MODEL = "model/"
 
 

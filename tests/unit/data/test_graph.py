@@ -294,3 +294,64 @@ def test_a_short_name_in_a_config_leads_to_the_module_that_a_registry_would_load
     assert near[1, mlp] > 0.2 > near[0, mlp]
     # A word that many modules are called by says nothing.
     assert not any(path.endswith("deep.py") and near[0, at] > 0.2 for path, at in graph.column.items())
+
+
+ENVIRONMENT = {
+    "a/train.py": "",
+    "b/train.py": "",
+    "requirements.txt": "numpy\n-r requirements/base.in\n# -r none.txt\n",
+    "requirements/base.in": "--constraint=../tools/pins.txt  # said\n",
+    "tools/pins.txt": "",
+    "uv.lock": "",
+    "pyproject.toml": "",
+    "environment.yml": "dependencies: [a.train]",
+    "setup.py": "import b.train",
+    "a/requirements-gpu.txt": "",
+    "docs/requirements.txt": "",
+    "native/Cargo.lock": "",
+    "native/kernel.cc": "",
+}
+
+
+def test_what_an_environment_holds_is_near_to_all_that_run_in_it() -> None:
+    graph = graph_of(ENVIRONMENT, scenario("python a/train.py", "a"), scenario("python b/train.py", "b"))
+    shared = {
+        "requirements.txt",
+        "requirements/base.in",
+        "uv.lock",
+        "pyproject.toml",
+        "environment.yml",
+        "setup.py",
+    }
+    assert distances(graph, 0) == {
+        "a/train.py": 0,
+        "tools/pins.txt": 4,
+        "a/requirements-gpu.txt": 2,
+    } | dict.fromkeys(shared, 2)
+    assert distances(graph, 1) == {"b/train.py": 0, "tools/pins.txt": 4} | dict.fromkeys(shared, 2)
+    near = {path: float(graph.proximity[0, at]) for path, at in graph.column.items()}
+    assert 0 < near["tools/pins.txt"] < near["uv.lock"] < near["a/requirements-gpu.txt"] < 0.5
+
+
+def test_an_environment_that_many_share_is_a_hub() -> None:
+    few, many = (
+        graph_of({"a.py": "", "uv.lock": ""}, *(scenario("python a.py", f"s{at}") for at in range(count)))
+        for count in (2, 200)
+    )
+    assert 0 < 2 * many.proximity[0, many.column["uv.lock"]] < few.proximity[0, few.column["uv.lock"]]
+
+
+def test_what_the_set_up_is_built_from_is_of_all_environments() -> None:
+    more = {
+        "setup": "python -m pip install --requirement=docs/requirements.txt -e .",
+        "setup_key": ("native/*",),
+    }
+    graph = graph_of(ENVIRONMENT, scenario("python a/train.py"), **more)
+    assert {"docs/requirements.txt", "native/Cargo.lock", "native/kernel.cc"} <= set(distances(graph))
+    assert "docs/requirements.txt" not in distances(graph_of(ENVIRONMENT, scenario("python a/train.py")))
+
+
+def test_an_environment_names_no_scenario_whose_command_names_nothing() -> None:
+    graph = graph_of({"uv.lock": ""}, scenario("./absent"))
+    assert any("scenario s" in warning for warning in graph.warnings)
+    assert distances(graph) == {"uv.lock": 2}
