@@ -62,7 +62,7 @@ def read(content: bytes) -> Imported:
     """The edges of a file, with one fault at most. What stands before a fault of GraphML or DOT is not kept."""
     if len(content) > MAX_BYTES:
         return Imported(faults=(f": is larger than {MAX_BYTES >> 20} MiB and was not read",))
-    text = content.decode("utf-8-sig", "surrogateescape")
+    text = content.decode("utf-8-sig", "backslashreplace")
     try:
         if text.lstrip().startswith("<"):
             return _graphml(content)

@@ -56,6 +56,11 @@ def _symbols(connection: sqlite3.Connection) -> None:
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(2, "what other tools measured", _parts("measurement", "measurement_by_series", "measurements")),
     Migration(3, "functions and classes that a change touched", _symbols),
+    Migration(
+        4,
+        "which files a launch touches",
+        _parts("observation", "observed_file", "observations", "observed_files"),
+    ),
 )
 """All steps, in order. The schema file always shows the result of the last one."""
 

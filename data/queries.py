@@ -158,6 +158,7 @@ COUNTED: dict[str, str] = {
     "launches": "SELECT COUNT(*) FROM launch",
     "samples": "SELECT COUNT(*) FROM sample",
     "outcomes": "SELECT COUNT(*) FROM outcome",
+    "observations": "SELECT COUNT(*) FROM observation",
     "selections": "SELECT COUNT(*) FROM selection",
     "bundles": "SELECT COUNT(*) FROM bundle",
     "models": "SELECT COUNT(*) FROM model",
@@ -191,4 +192,23 @@ SELECT_MEASUREMENTS = """
 SELECT c.text, m.at, m.value, m.unit, m.direction, m.processes
 FROM measurement m JOIN word c ON c.id = m.sha_id
 WHERE m.scenario_id = ? AND m.host_id = ? AND m.version = ? ORDER BY c.text, m.at, m.value, m.digest
+"""
+
+INSERT_OBSERVATION = """
+INSERT INTO observation (digest, scenario_id, sha_id, known_at) VALUES (?, ?, ?, ?)
+ON CONFLICT (digest) DO NOTHING
+"""
+INSERT_OBSERVED_FILE = "INSERT INTO observed_file (observation_id, path_id, touched) VALUES (?, ?, ?)"
+
+SELECT_OBSERVATIONS = """
+SELECT o.id, s.text, c.text, o.known_at
+FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY scenario_id ORDER BY known_at DESC, digest DESC) AS place
+    FROM observation
+) o JOIN word s ON s.id = o.scenario_id JOIN word c ON c.id = o.sha_id
+WHERE o.place <= ? ORDER BY o.known_at, o.digest
+"""
+SELECT_OBSERVED_FILES = """
+SELECT p.text, f.touched FROM observed_file f JOIN word p ON p.id = f.path_id
+WHERE f.observation_id = ? ORDER BY p.text
 """

@@ -234,6 +234,21 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Observation:
+    """Which files of the repository one untimed launch of a scenario loaded or opened.
+
+    `known_at` is when it was there to be read: no graph of an earlier moment may use it.
+    """
+
+    scenario: ScenarioName
+    sha: Sha
+    known_at: float
+    touched: tuple[str, ...]
+    untouched: tuple[str, ...] = ()
+    """Files that the graph of that revision leads to, and that it did not touch."""
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """One call of run, check, sweep or bisect: what was compared, where, and how it ended."""
 

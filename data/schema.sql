@@ -132,6 +132,23 @@ CREATE TABLE measurement (
 
 CREATE INDEX measurement_by_series ON measurement (scenario_id, host_id, version);
 
+-- One untimed launch that was watched for the files of the repository that it loads and opens.
+CREATE TABLE observation (
+    id INTEGER PRIMARY KEY,                             -- local key
+    digest INTEGER NOT NULL UNIQUE,                     -- of the whole record, files included
+    scenario_id INTEGER NOT NULL REFERENCES word(id),   -- what was launched
+    sha_id INTEGER NOT NULL REFERENCES word(id),        -- the commit that ran
+    known_at REAL NOT NULL                              -- when it was there to be read; graphs look before it
+) STRICT;
+
+-- One file of an observation.
+CREATE TABLE observed_file (
+    observation_id INTEGER NOT NULL REFERENCES observation(id),     -- the observation
+    path_id INTEGER NOT NULL REFERENCES word(id),       -- the file, from the top of the repository
+    touched INTEGER NOT NULL CHECK (touched IN (0, 1)), -- 0: the static graph leads to it, and the launch did not
+    PRIMARY KEY (observation_id, path_id)
+) WITHOUT ROWID, STRICT;
+
 -- Where an outcome can come from, and how much it is believed. Rule of precedence, applied when outcomes are
 -- read as of a moment t: of all outcomes of one (base, change, scenario, metric) with known_at < t, the one
 -- with the largest (strength, known_at, digest) speaks and the others are silent. Nothing is ever deleted,
@@ -239,6 +256,16 @@ SELECT m.digest, s.text AS scenario, h.text AS host, m.version, c.text AS sha, m
     m.direction, m.processes
 FROM measurement m JOIN word s ON s.id = m.scenario_id JOIN word h ON h.id = m.host_id
 JOIN word c ON c.id = m.sha_id;
+
+-- Observations in words.
+CREATE VIEW observations AS
+SELECT o.digest, s.text AS scenario, c.text AS sha, o.known_at
+FROM observation o JOIN word s ON s.id = o.scenario_id JOIN word c ON c.id = o.sha_id;
+
+-- Files of observations in words.
+CREATE VIEW observed_files AS
+SELECT o.digest, p.text AS path, f.touched
+FROM observed_file f JOIN observation o ON o.id = f.observation_id JOIN word p ON p.id = f.path_id;
 
 -- All outcomes in words, those that another one has superseded included.
 CREATE VIEW outcomes AS

@@ -30,6 +30,7 @@ from tithe.data.records import (
     FileEdit,
     Launch,
     MetricName,
+    Observation,
     Outcome,
     RunId,
     RunRecord,
@@ -441,6 +442,38 @@ class Store:
                     for sha, at, value, unit, direction, processes in rows
                 ],
             )
+
+    def add_observations(self, observations: Iterable[Observation]) -> int:
+        """Add what launches were seen to touch; the number that was new."""
+        new = 0
+        with self.transaction():
+            for seen in observations:
+                when = _real(seen.known_at)
+                touched = dict.fromkeys(sorted(seen.untouched), 0) | dict.fromkeys(sorted(seen.touched), 1)
+                digest = _digest("observation", seen.scenario, seen.sha, when, sorted(touched.items()))
+                cursor = self._connection.execute(
+                    queries.INSERT_OBSERVATION,
+                    (digest, self._word(seen.scenario), self._word(seen.sha), when),
+                )
+                if cursor.rowcount == 0:
+                    continue
+                key = cursor.lastrowid
+                rows = [(key, self._word(path), flag) for path, flag in touched.items()]
+                self._connection.executemany(queries.INSERT_OBSERVED_FILE, rows)
+                new += 1
+        return new
+
+    def observations(self, newest: int | None = None) -> list[Observation]:
+        """What launches were seen to touch, by `known_at` and digest; the `newest` of each scenario, or all."""
+        told = []
+        with self._errors():
+            found = self._connection.execute(queries.SELECT_OBSERVATIONS, (newest or 2**62,)).fetchall()
+            for key, scenario, sha, known_at in found:
+                files: tuple[list[str], list[str]] = ([], [])
+                for path, flag in self._connection.execute(queries.SELECT_OBSERVED_FILES, (key,)):
+                    files[flag].append(path)
+                told.append(Observation(scenario, sha, known_at, tuple(files[1]), tuple(files[0])))
+        return told
 
     # What was concluded.
 

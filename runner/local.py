@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from tithe.data import formats
 from tithe.data.config import RESULTS_WORD, Config
@@ -46,7 +47,7 @@ from tithe.runner.executor import BlockSpec
 from tithe.runner.files import read_regular
 from tithe.runner.launch import LaunchPlan, LaunchResult, launch
 from tithe.runner.locks import FileLock, host_slot
-from tithe.runner.marks import first, first_batch, read_functions
+from tithe.runner.marks import first, first_batch, read_files, read_functions
 
 NEIGHBOUR_SHARE = 0.25
 """Part of the host's cores that others keep busy before it is worth a word."""
@@ -62,6 +63,19 @@ class FunctionCount:
 
     functions: Mapping[str, float]
     first_batch_s: float | None
+    status: LaunchStatus
+    note: str
+
+
+@dataclass(frozen=True)
+class FilesSeen:
+    """What an observed launch loaded or opened: paths as it says them, relative to the checkout.
+
+    They are the word of the launch. `python`: whether a Python process was seen, without which none can be.
+    """
+
+    paths: frozenset[str]
+    python: bool
     status: LaunchStatus
     note: str
 
@@ -179,12 +193,31 @@ class LocalExecutor:
         arm = self._arm(sha, "base", 0)
         patient = replace(scenario, timeout_s=4 * scenario.timeout_s)
         with host_slot():
-            folder, result = self._start(patient, arm, hash_seed=1, counted=True)
+            folder, result = self._start(patient, arm, hash_seed=1, watch="functions")
         values, phases = measured(patient, result)
         status, note = judge(patient, result, values, arm.checkout)
         functions = read_functions(folder / "functions", result.start_ns)
         shutil.rmtree(folder, ignore_errors=True)
         return FunctionCount(functions, first_batch(phases), status, note)
+
+    def observe_files(self, scenario: Scenario, sha: Sha) -> FilesSeen:
+        """One launch that notes which files of the checkout it loads and opens; slower than an untouched one.
+
+        Its time-out is four times the scenario's.
+
+        Raises:
+            SetupError, LaunchError: as for `run_block`.
+        """
+        arm = self._arm(sha, "base", 0)
+        patient = replace(scenario, timeout_s=4 * scenario.timeout_s)
+        with host_slot():
+            folder, result = self._start(patient, arm, hash_seed=1, watch="files")
+        values, _ = measured(patient, result)
+        status, note = judge(patient, result, values, arm.checkout)
+        paths = read_files(folder / "files")
+        shutil.rmtree(folder, ignore_errors=True)
+        python = any(mark.name == "interpreter" for mark in result.marks)
+        return FilesSeen(paths, python, status, note)
 
     def _start(
         self,
@@ -192,7 +225,7 @@ class LocalExecutor:
         arm: Arm,
         *,
         hash_seed: int,
-        counted: bool = False,
+        watch: Literal["", "functions", "files"] = "",
         name: ArmName = "base",
     ) -> tuple[Path, LaunchResult]:
         """One launch in a folder of its own, which is left to the caller."""
@@ -224,7 +257,11 @@ class LocalExecutor:
         command = (*scenario.command, *variant.args)
         if scenario.results is not None and not scenario.results.file:
             command = tuple(word.replace(RESULTS_WORD, str(folder / RESULTS)) for word in command)
-        counting = {"TITHE_COVER": str(folder / "functions"), "TITHE_COVER_ROOT": str(arm.checkout)}
+        watching = {
+            "": {},
+            "functions": {"TITHE_COVER": str(folder / "functions"), "TITHE_COVER_ROOT": str(arm.checkout)},
+            "files": {"TITHE_FILES": str(folder / "files"), "TITHE_FILES_ROOT": str(arm.checkout)},
+        }
         result = launch(
             LaunchPlan(
                 argv=resolve_command(command, arm.interpreter),
@@ -234,7 +271,7 @@ class LocalExecutor:
                 folder=folder,
                 stop=scenario.stop,
                 packages=self._config.packages_in(arm.checkout),
-                extra_env=counting if counted else {},
+                extra_env=watching[watch],
                 memory=scenario.memory,
                 cores=self._cores(scenario),
                 instructions=any(metric.name == "instructions" for metric in scenario.metrics),

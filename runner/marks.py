@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tithe.data.codec import CodecError, plain_json
+from tithe.data.git_process import decode_path
 from tithe.runner.files import read_regular
 
 LIMIT = 1 << 20
 """Bytes of a marks file that are read."""
 FUNCTIONS_LIMIT = 256 << 20
 """Bytes of the list of functions of a counted launch: some millions of lines."""
+FILES_LIMIT = 64 << 20
+"""Bytes of the list of files of an observed launch: a million names, perhaps."""
+PATH_LIMIT = 4096
 _LINE = re.compile(r"([A-Za-z0-9_.@-]{1,64}) (\d{1,19}) (\d{1,10})(?: (.*))?")
 
 
@@ -68,6 +72,13 @@ def read_functions(path: Path, start_ns: int) -> dict[str, float]:
             seconds = (int(clock) - start_ns) / 1e9
             found[name] = min(found.get(name, seconds), seconds)
     return found
+
+
+def read_files(path: Path) -> frozenset[str]:
+    """What an observed launch loaded or opened: paths as the launch says them, which need not be of this repository."""
+    raw = read_regular(path, FILES_LIMIT)
+    whole = raw[: raw.rfind(b"\0") + 1]  # what the limit cut through is left out
+    return frozenset(decode_path(name) for name in whole.split(b"\0") if 0 < len(name) <= PATH_LIMIT)
 
 
 def _origins(text: str) -> Iterator[Origin]:

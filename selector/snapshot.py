@@ -14,7 +14,7 @@ from tithe.data import scan_cache
 from tithe.data.codec import CodecError, from_json, to_json
 from tithe.data.errors import ModelError, SnapshotError
 from tithe.data.noise import Noise, Scatter
-from tithe.data.records import MetricName, Scenario, ScenarioName
+from tithe.data.records import MetricName, Observation, Scenario, ScenarioName
 from tithe.data.rules import MAX_SECONDS
 from tithe.data.snapshot import MEND, Manifest, SnapshotFile, pack
 from tithe.selector import learned as arrays
@@ -24,6 +24,7 @@ from tithe.selector.model import INFO_FILE, TREES_FILE, Model
 
 COSTS = "costs.json"
 NOISE = "noise.json"
+OBSERVED = "observed.json"
 SCANS = f"graph/scans-{scan_cache.VERSION}.jsonl"
 MODEL = "model/"
 
@@ -44,6 +45,8 @@ class Snapshot:
     """Why the model that is in it cannot be used: it is of another version or feature set."""
     scans: bytes
     """Of the files of its last change, for `tithe.data.graph`."""
+    observations: tuple[Observation, ...] = ()
+    """What launches were seen to load and open."""
 
     @property
     def known_at(self) -> float:
@@ -74,6 +77,7 @@ def build(
     scans: bytes,
     created_at: float,
     counts: Counts,
+    observations: Mapping[ScenarioName, Sequence[Observation]],
 ) -> bytes:
     """The file of a snapshot.
 
@@ -81,6 +85,7 @@ def build(
         state: Of the scenarios in the order of their names, past all that is known.
         model: Folder of the model in force; None for the prior.
         scans: Of the files of the last change.
+        observations: What launches were seen to touch, of those that count today.
 
     Raises:
         ModelError: The model cannot be read.
@@ -95,6 +100,9 @@ def build(
         NOISE: to_json(scatter).encode(),
         SCANS: scans,
     }
+    if observations:
+        seen = [launch for name in sorted(observations) for launch in observations[name]]
+        parts[OBSERVED] = to_json(seen).encode()
     version = "prior"
     if model is not None:
         version = Model.load(model).version
@@ -119,6 +127,8 @@ def read(file: SnapshotFile) -> Snapshot:
     try:
         costs = from_json(file.part(COSTS), dict[ScenarioName, float])
         scatter = from_json(file.part(NOISE), list[Scatter])
+        # Snapshots of earlier versions have none.
+        seen = from_json(file.parts.get(OBSERVED, b"[]"), tuple[Observation, ...])
     except CodecError as error:
         raise SnapshotError(f"is damaged: {error.what}", where=file.where, mend=MEND) from None
     if not all(0 <= seconds <= MAX_SECONDS for seconds in costs.values()):
@@ -146,4 +156,5 @@ def read(file: SnapshotFile) -> Snapshot:
         model,
         fault,
         file.parts.get(SCANS, b""),
+        seen,
     )

@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "spool": ("spool", "Send what was measured here to where the weekly job takes it in."),
     "report": ("report", "Show a result again: summary, comment, annotations, JUnit."),
     "ci": ("ci", "The steps of a CI job: check a change, comment on it."),
+    "observe": ("observe", "Watch which files the scenarios load and open, for the graph."),
     "graph": ("graph", "Show the dependency graph, and why a file is near a scenario."),
     "status": ("status", "Show what the store knows and what is missing."),
     "db": ("db", "Check, back up, compact or export the store."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from tithe.data.text import safe_line
 if TYPE_CHECKING:
     from tithe.data.graph import ScenarioGraph
     from tithe.data.noise import Noise
+    from tithe.data.observed import Observed
     from tithe.data.store import Store
     from tithe.selector.features import State
     from tithe.selector.history import History
@@ -193,11 +195,34 @@ class Knowledge:
         }
         return expected_blocks(known, decision.wanted_effect, decision.max_blocks)
 
+    @cached_property
+    def observed(self) -> Observed:
+        """What launches were seen to load and open, as far as it counts today."""
+        from tithe.data.observed import LAUNCHES, Observed
+
+        if self._house.way.snapshot:
+            return Observed(self.snapshot.observations if self.snapshot else ())
+        return Observed(self._house.store.observations(newest=LAUNCHES))
+
+    @cached_property
+    def observed_ever(self) -> Observed:
+        """The same of all times, for the graphs of the past."""
+        from tithe.data.observed import Observed
+
+        return self.observed if self._house.way.snapshot else Observed(self._house.store.observations())
+
     def graph(self, change: Change) -> ScenarioGraph:
-        """Which scenario reaches which file, as the revision of `change` has it.
+        """Which scenario reaches which file, as the revision of `change` has it and as far as is known today.
 
         A diff that was tested on another machine may not be here: its base's graph stands in.
         """
+        return self.observed.overlay(self._graph(change), math.inf)
+
+    def graph_then(self, change: Change) -> ScenarioGraph:
+        """`graph` as it was when `change` came."""
+        return self.observed_ever.overlay(self._graph(change), change.time)
+
+    def _graph(self, change: Change) -> ScenarioGraph:
         from tithe.data import graph
 
         cache = paths.cache_dir(self._house.repo.root)
@@ -245,9 +270,10 @@ class Knowledge:
         It comes from the records and not from the clock, so that the same store and diff give the same
         selection.
         """
+        seen = self.observed.newest
         if self._house.way.snapshot:
-            return max(self.snapshot.known_at if self.snapshot else 0.0, head.time) + 1.0
-        return max(self.latest, head.time) + 1.0
+            return max(self.snapshot.known_at if self.snapshot else 0.0, head.time, seen) + 1.0
+        return max(self.latest, head.time, seen) + 1.0
 
     @property
     def latest(self) -> float:

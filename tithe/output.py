@@ -36,14 +36,14 @@ def inert(text: str) -> str:
     return _WORKFLOW_COMMAND.sub(r"\1: :", text)
 
 
-def write_file(path: Path, content: str, *, errors: str = "surrogatepass") -> None:
+def write_file(path: Path, content: str) -> None:
     """Writes `content` under a new name and swaps it in, so that nobody ever reads half of it.
 
     A link is followed, and what is no file (a pipe, a terminal, /dev/stdout) is written to as it is.
     """
     from tithe.data.locations import write_whole
 
-    raw = content.encode("utf-8", errors)
+    raw = content.encode("utf-8", "surrogatepass")
     path = path.resolve()
     if path.exists() and not path.is_file():
         path.write_bytes(raw)

@@ -56,6 +56,10 @@ def start(environ: Mapping[str, str]) -> None:
         import _tithe_cover
 
         _tithe_cover.start(environ)
+    if environ.get("TITHE_FILES"):
+        import _tithe_files
+
+        _tithe_files.start(environ)
     if _packages:
         atexit.register(_quietly(tell_origins))
     _Waiter({"torch": _on_torch}).wait()

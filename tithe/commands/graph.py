@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import click
 
 from tithe import options, output
 from tithe.data.errors import UsageError
+from tithe.data.records import ScenarioName
 from tithe.data.text import safe_line
 from tithe.wiring import Project
 
@@ -63,7 +65,7 @@ def command(
         chosen = project.config.scenario(scenario_name) if scenario_name else None
         sha = project.tip(revision)
         builder = GraphBuilder(project.repo, project.config, paths.cache_dir(project.repo.root))
-        found, near = builder.dependencies(sha), builder.build(sha)
+        found, near = builder.dependencies(sha), project.known.observed.overlay(builder.build(sha), inf)
         if target is not None and target not in near.column and target not in found.files:
             raise UsageError(
                 "this revision has no such file", where=safe_line(target), mend="give a path from the top"
@@ -71,9 +73,9 @@ def command(
         graph = graph_export.to_networkx(found, {chosen.name} if chosen else None)
         if style in EXPORTS:
             text = graph_export.render(graph, style)  # type: ignore[arg-type]
-            click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
+            click.echo(text.encode(), nl=False)
             if output_path is not None:
-                output.write_file(output_path, text, errors="surrogateescape")
+                output.write_file(output_path, text)
             return
         names = [chosen.name] if chosen else _nearest_scenarios(near, target) if target else []
         steps = {name: graph_export.best_path(found, name, target) for name in names} if target else {}
@@ -93,12 +95,14 @@ def command(
             "paths": {name: list(path) for name, path in steps.items()},
             "warnings": list(found.warnings),
         }
-        output.emit(document, style, output_path, lambda style: _text(document, found, steps, target, style))
+        output.emit(
+            document, style, output_path, lambda style: _text(document, found, near, steps, target, style)
+        )
 
 
 def _nearest(near: ScenarioGraph, name: str) -> list[dict[str, object]]:
     """The files that a scenario reaches, the nearest first."""
-    row = near.row[name]  # type: ignore[index]
+    row = near.row[ScenarioName(name)]
     reached = [at for at in range(len(near.files)) if near.proximity[row, at] > 0]
     reached.sort(key=lambda at: (-near.proximity[row, at], near.distance[row, at], near.files[at]))
     return [
@@ -124,6 +128,7 @@ def _nearest_scenarios(near: ScenarioGraph, path: str) -> list[str]:
 def _text(
     document: dict[str, object],
     found: Dependencies,
+    near: ScenarioGraph,
     steps: dict[str, tuple[Step, ...]],
     target: str | None,
     style: str,
@@ -140,10 +145,18 @@ def _text(
     assert isinstance(nearest, list)  # noqa: S101 - made above
     if target is not None:
         for name, path in steps.items():
-            told = 1.0
+            told = 1.0 if path else 0.0
             for step in path:
                 told *= step.passed
-            reached = f"proximity {told:.3f}" if path else "does not reach it"
+            reached = f"proximity {told:.3f}" if path else "no edges lead there"
+            known = (
+                float(near.proximity[near.row[ScenarioName(name)], near.column[target]])
+                if target in near.column
+                else told
+            )
+            if abs(known - told) > 1e-3:
+                seen = "was seen to touch it" if known > told else "was seen to leave it alone"
+                reached += f", {known:.3f} since a launch {seen}"
             parts.append(f"{output.name(name)} to {output.name(target, 120)}: {reached}")
             if path:
                 parts.append(steps_text(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 
@@ -63,6 +64,7 @@ def publish(
             ),
             created_at=time.time(),
             counts=snapshot.Counts(counts["changes"], counts["outcomes"], last.sha if last else ""),
+            observations=project.known.observed.before(math.inf),
         )
         done = files.publish(place, content, time.time(), keep=keep)
         pointer, warnings = done.pointer, list(done.warnings)

@@ -31,7 +31,7 @@ def command(seed: int, repo: Path, config_path: Path | None, style: str, output_
         report = train(
             project.known.history,
             project.config,
-            project.known.graph,
+            project.known.graph_then,
             paths.models_dir(project.repo.root),
             incumbent=incumbent,
             now=time.time(),

@@ -121,7 +121,16 @@ def test_a_store_of_every_earlier_version_is_brought_to_this_one(tmp_path: Path)
         connection.execute("INSERT INTO word VALUES (1, 'x')")
         connection.execute("INSERT INTO word VALUES (2, '')")
         connection.execute("INSERT INTO change VALUES (1, 5, 2, 0, 'Ada', 1.0, 's', '', 0)")
-        connection.execute("INSERT INTO file_edit VALUES (1, 0, 1, 2, 3, 4)")
+        connection.execute(
+            "INSERT INTO file_edit (sha_id, position, path_id, old_path_id, added, deleted)"
+            " VALUES (1, 0, 1, 2, 3, 4)"
+        )
+        later = ()
+        if version >= 2:
+            later = ("measurement",)
+            connection.execute(
+                "INSERT INTO measurement VALUES (1, 5, 1, 1, 'v', 1, 1.0, 2.5, 's', 'smaller', 1)"
+            )
         connection.execute("INSERT INTO run VALUES (1, 5, 'run', 1, 1, 1.0, 1, 'asked', '')")
         connection.execute(
             "INSERT INTO launch VALUES (1, 5, 'l', 1, 1, 'base', 1, 'first', 0, 0, 'a', 1.0, 1.0, 'ok', 0, '')"
@@ -132,7 +141,7 @@ def test_a_store_of_every_earlier_version_is_brought_to_this_one(tmp_path: Path)
         )
         before = {
             name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall()  # noqa: S608 - ours
-            for name in ("word", "change", "file_edit", "run", "launch", "sample", "outcome")
+            for name in ("word", "change", "file_edit", "run", "launch", "sample", "outcome", *later)
         }
         connection.close()
         with Store.open(path) as store:
@@ -155,7 +164,7 @@ def test_the_schema_works_where_sqlite_has_no_strict_tables() -> None:
     plain = migrations.for_sqlite(migrations.schema_text(), (3, 31, 1))
     code = re.sub(r"--.*", "", plain)
     assert "STRICT" not in code
-    assert code.count("WITHOUT ROWID;") == 3
+    assert code.count("WITHOUT ROWID;") == 4
     connection = sqlite3.connect(":memory:")
     for statement in migrations.statements(plain):
         connection.execute(statement)

@@ -13,13 +13,20 @@ from tests.unit.selector.test_select import LATER, run
 from tithe.data.codec import to_json
 from tithe.data.errors import ModelError, SnapshotError
 from tithe.data.noise import Noise
-from tithe.data.records import Scenario, ScenarioName
+from tithe.data.records import Observation, Scenario, ScenarioName, Sha
 from tithe.data.snapshot import SnapshotFile, unpack
 from tithe.selector import learned, snapshot
 from tithe.selector.features import State
 from tithe.selector.history import History
 from tithe.selector.model import INFO_FILE
 from tithe.selector.train import train
+
+SEEN = {
+    ScenarioName("a"): [
+        Observation(ScenarioName("a"), Sha("1" * 40), 1.0, ("x.py",), ("y.py",)),
+        Observation(ScenarioName("a"), Sha("2" * 40), 2.0, ()),
+    ]
+}
 
 
 def packed(world, model=None) -> SnapshotFile:
@@ -32,7 +39,7 @@ def built(world, scenarios, noise, model, scans: bytes, created_at: float) -> by
     made = State(history, sorted(scenarios, key=lambda scenario: scenario.name))
     made.advance(max(outcome.known_at for outcome in history.outcomes) + 1.0)
     counts = snapshot.Counts(len(history.changes), len(history.outcomes))
-    return snapshot.build(made, history.launch_seconds, noise, model, scans, created_at, counts)
+    return snapshot.build(made, history.launch_seconds, noise, model, scans, created_at, counts, SEEN)
 
 
 def known(found: snapshot.Snapshot) -> History:
@@ -50,6 +57,7 @@ def test_the_same_selection_as_on_the_store(worlds) -> None:
     assert to_json(there) == to_json(run(world))
     assert found.noise[world.config.scenarios[0].name, world.config.scenarios[0].gate[0]] == Noise(0.02, 9.0)
     assert found.scans == b"scans"
+    assert list(found.observations) == SEEN[ScenarioName("a")]
 
 
 def test_the_model_travels_too(worlds, models_dir) -> None:
