@@ -58,8 +58,15 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(3, "functions and classes that a change touched", _symbols),
     Migration(
         4,
-        "which files a launch touches",
-        _parts("observation", "observed_file", "observations", "observed_files"),
+        "which files and functions a launch uses",
+        _parts(
+            "observation",
+            "observed_file",
+            "observed_function",
+            "observations",
+            "observed_files",
+            "observed_functions",
+        ),
     ),
 )
 """All steps, in order. The schema file always shows the result of the last one."""

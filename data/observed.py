@@ -18,6 +18,7 @@ import numpy as np
 from tithe.data.graph import ScenarioGraph
 from tithe.data.reach import FAN_IN
 from tithe.data.records import Observation, ScenarioName
+from tithe.data.uses import Uses
 
 LAUNCHES = 5
 """The newest ones of a scenario count: what it did a year ago says little."""
@@ -36,6 +37,7 @@ class Observed:
         self._all = sorted(observations, key=lambda seen: seen.known_at)
         self._times = [seen.known_at for seen in self._all]
         self._counted: tuple[int, dict[ScenarioName, list[Observation]]] = (0, {})
+        self._uses = Uses(self._all)
 
     @property
     def newest(self) -> float:
@@ -58,7 +60,12 @@ class Observed:
         Files that were touched and that text does not lead to come after the others.
         """
         known = {name: seen for name, seen in self.before(t).items() if name in graph.row}
-        return _overlay(graph, known) if known else graph
+        if not known:
+            return graph
+        timed = ([seen for seen in launches if seen.functions] for launches in known.values())
+        speaking = [launches[-1] for launches in timed if launches]
+        uses = self._uses.at(speaking, graph.row) if speaking else None
+        return replace(_overlay(graph, known), uses=uses)
 
 
 def _overlay(graph: ScenarioGraph, known: Mapping[ScenarioName, Sequence[Observation]]) -> ScenarioGraph:

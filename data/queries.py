@@ -212,3 +212,11 @@ SELECT_OBSERVED_FILES = """
 SELECT p.text, f.touched FROM observed_file f JOIN word p ON p.id = f.path_id
 WHERE f.observation_id = ? ORDER BY p.text
 """
+INSERT_OBSERVED_FUNCTION = """
+INSERT INTO observed_function (observation_id, path_id, name_id, calls, share, own) VALUES (?, ?, ?, ?, ?, ?)
+"""
+SELECT_OBSERVED_FUNCTIONS = """
+SELECT p.text, n.text, f.calls, f.share, f.own FROM observed_function f
+JOIN word p ON p.id = f.path_id JOIN word n ON n.id = f.name_id
+WHERE f.observation_id = ? ORDER BY p.text, n.text
+"""

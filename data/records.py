@@ -234,8 +234,23 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class FunctionUse:
+    """What a function of the repository took of one watched launch, in all its processes.
+
+    `name` is qualified within the file (`Class.method`, `<module>` for what its import runs). `share` is the part
+    of the launch from its calls to its returns, `own` the part outside other functions of the repository.
+    """
+
+    path: str
+    name: str
+    calls: int
+    share: float
+    own: float
+
+
+@dataclass(frozen=True)
 class Observation:
-    """Which files of the repository one untimed launch of a scenario loaded or opened.
+    """Which files of the repository one untimed launch of a scenario loaded or opened, and what its functions took.
 
     `known_at` is when it was there to be read: no graph of an earlier moment may use it.
     """
@@ -246,6 +261,8 @@ class Observation:
     touched: tuple[str, ...]
     untouched: tuple[str, ...] = ()
     """Files that the graph of that revision leads to, and that it did not touch."""
+    functions: tuple[FunctionUse, ...] = ()
+    """By path and name."""
 
 
 @dataclass(frozen=True)

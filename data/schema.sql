@@ -132,7 +132,7 @@ CREATE TABLE measurement (
 
 CREATE INDEX measurement_by_series ON measurement (scenario_id, host_id, version);
 
--- One untimed launch that was watched for the files of the repository that it loads and opens.
+-- One untimed launch that was watched for the files of the repository that it loads and opens, and its functions.
 CREATE TABLE observation (
     id INTEGER PRIMARY KEY,                             -- local key
     digest INTEGER NOT NULL UNIQUE,                     -- of the whole record, files included
@@ -147,6 +147,17 @@ CREATE TABLE observed_file (
     path_id INTEGER NOT NULL REFERENCES word(id),       -- the file, from the top of the repository
     touched INTEGER NOT NULL CHECK (touched IN (0, 1)), -- 0: the static graph leads to it, and the launch did not
     PRIMARY KEY (observation_id, path_id)
+) WITHOUT ROWID, STRICT;
+
+-- What a function took of an observed launch.
+CREATE TABLE observed_function (
+    observation_id INTEGER NOT NULL REFERENCES observation(id),     -- the observation
+    path_id INTEGER NOT NULL REFERENCES word(id),       -- its file
+    name_id INTEGER NOT NULL REFERENCES word(id),       -- qualified within the file; <module> for its import
+    calls INTEGER NOT NULL,                             -- in all processes
+    share REAL NOT NULL,                                -- of the launch, from its calls to its returns
+    own REAL NOT NULL,                                  -- of the launch, outside other functions of the repository
+    PRIMARY KEY (observation_id, path_id, name_id)
 ) WITHOUT ROWID, STRICT;
 
 -- Where an outcome can come from, and how much it is believed. Rule of precedence, applied when outcomes are
@@ -266,6 +277,12 @@ FROM observation o JOIN word s ON s.id = o.scenario_id JOIN word c ON c.id = o.s
 CREATE VIEW observed_files AS
 SELECT o.digest, p.text AS path, f.touched
 FROM observed_file f JOIN observation o ON o.id = f.observation_id JOIN word p ON p.id = f.path_id;
+
+-- Functions of observations in words.
+CREATE VIEW observed_functions AS
+SELECT o.digest, p.text AS path, n.text AS name, f.calls, f.share, f.own
+FROM observed_function f JOIN observation o ON o.id = f.observation_id
+JOIN word p ON p.id = f.path_id JOIN word n ON n.id = f.name_id;
 
 -- All outcomes in words, those that another one has superseded included.
 CREATE VIEW outcomes AS

@@ -28,6 +28,7 @@ from tithe.data.points import Point
 from tithe.data.records import (
     Change,
     FileEdit,
+    FunctionUse,
     Launch,
     MetricName,
     Observation,
@@ -450,7 +451,14 @@ class Store:
             for seen in observations:
                 when = _real(seen.known_at)
                 touched = dict.fromkeys(sorted(seen.untouched), 0) | dict.fromkeys(sorted(seen.touched), 1)
-                digest = _digest("observation", seen.scenario, seen.sha, when, sorted(touched.items()))
+                used = {(use.path, use.name): use for use in seen.functions}
+                functions = [
+                    (*key, used[key].calls, _real(used[key].share), _real(used[key].own))
+                    for key in sorted(used)
+                ]
+                digest = _digest(
+                    "observation", seen.scenario, seen.sha, when, sorted(touched.items()), functions
+                )
                 cursor = self._connection.execute(
                     queries.INSERT_OBSERVATION,
                     (digest, self._word(seen.scenario), self._word(seen.sha), when),
@@ -460,6 +468,13 @@ class Store:
                 key = cursor.lastrowid
                 rows = [(key, self._word(path), flag) for path, flag in touched.items()]
                 self._connection.executemany(queries.INSERT_OBSERVED_FILE, rows)
+                self._connection.executemany(
+                    queries.INSERT_OBSERVED_FUNCTION,
+                    [
+                        (key, self._word(path), self._word(name), *numbers)
+                        for path, name, *numbers in functions
+                    ],
+                )
                 new += 1
         return new
 
@@ -472,7 +487,9 @@ class Store:
                 files: tuple[list[str], list[str]] = ([], [])
                 for path, flag in self._connection.execute(queries.SELECT_OBSERVED_FILES, (key,)):
                     files[flag].append(path)
-                told.append(Observation(scenario, sha, known_at, tuple(files[1]), tuple(files[0])))
+                used = self._connection.execute(queries.SELECT_OBSERVED_FUNCTIONS, (key,))
+                functions = tuple(FunctionUse(*row) for row in used)
+                told.append(Observation(scenario, sha, known_at, tuple(files[1]), tuple(files[0]), functions))
         return told
 
     # What was concluded.

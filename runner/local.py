@@ -47,7 +47,7 @@ from tithe.runner.executor import BlockSpec
 from tithe.runner.files import read_regular
 from tithe.runner.launch import LaunchPlan, LaunchResult, launch
 from tithe.runner.locks import FileLock, host_slot
-from tithe.runner.marks import first, first_batch, read_files, read_functions
+from tithe.runner.marks import Times, first, first_batch, read_files, read_functions, read_times
 
 NEIGHBOUR_SHARE = 0.25
 """Part of the host's cores that others keep busy before it is worth a word."""
@@ -72,9 +72,12 @@ class FilesSeen:
     """What an observed launch loaded or opened: paths as it says them, relative to the checkout.
 
     They are the word of the launch. `python`: whether a Python process was seen, without which none can be.
+    `functions` are by path and qualified name; `seconds` is what its longest process took.
     """
 
     paths: frozenset[str]
+    functions: Mapping[tuple[str, str], Times]
+    seconds: float
     python: bool
     status: LaunchStatus
     note: str
@@ -200,24 +203,30 @@ class LocalExecutor:
         shutil.rmtree(folder, ignore_errors=True)
         return FunctionCount(functions, first_batch(phases), status, note)
 
-    def observe_files(self, scenario: Scenario, sha: Sha) -> FilesSeen:
-        """One launch that notes which files of the checkout it loads and opens; slower than an untouched one.
+    def observe(self, scenario: Scenario, sha: Sha) -> FilesSeen:
+        """One launch that notes which files of the checkout it uses, and what its functions take.
 
-        Its time-out is four times the scenario's.
+        It is slower than an untouched one; its time-out is four times the scenario's. A program that cannot be
+        watched so closely is launched again for its files alone.
 
         Raises:
             SetupError, LaunchError: as for `run_block`.
         """
+        seen = self._observe(scenario, sha, "times")
+        return seen if seen.status in ("ok", "unmarked") else self._observe(scenario, sha, "files")
+
+    def _observe(self, scenario: Scenario, sha: Sha, watch: Literal["files", "times"]) -> FilesSeen:
         arm = self._arm(sha, "base", 0)
         patient = replace(scenario, timeout_s=4 * scenario.timeout_s)
         with host_slot():
-            folder, result = self._start(patient, arm, hash_seed=1, watch="files")
+            folder, result = self._start(patient, arm, hash_seed=1, watch=watch)
         values, _ = measured(patient, result)
         status, note = judge(patient, result, values, arm.checkout)
         paths = read_files(folder / "files")
+        functions, seconds = read_times(folder / "times")
         shutil.rmtree(folder, ignore_errors=True)
         python = any(mark.name == "interpreter" for mark in result.marks)
-        return FilesSeen(paths, python, status, note)
+        return FilesSeen(paths, functions, seconds, python, status, note)
 
     def _start(
         self,
@@ -225,7 +234,7 @@ class LocalExecutor:
         arm: Arm,
         *,
         hash_seed: int,
-        watch: Literal["", "functions", "files"] = "",
+        watch: Literal["", "functions", "files", "times"] = "",
         name: ArmName = "base",
     ) -> tuple[Path, LaunchResult]:
         """One launch in a folder of its own, which is left to the caller."""
@@ -257,10 +266,12 @@ class LocalExecutor:
         command = (*scenario.command, *variant.args)
         if scenario.results is not None and not scenario.results.file:
             command = tuple(word.replace(RESULTS_WORD, str(folder / RESULTS)) for word in command)
+        files = {"TITHE_FILES": str(folder / "files"), "TITHE_FILES_ROOT": str(arm.checkout)}
         watching = {
             "": {},
             "functions": {"TITHE_COVER": str(folder / "functions"), "TITHE_COVER_ROOT": str(arm.checkout)},
-            "files": {"TITHE_FILES": str(folder / "files"), "TITHE_FILES_ROOT": str(arm.checkout)},
+            "files": files,
+            "times": {**files, "TITHE_TIMES": str(folder / "times")},
         }
         result = launch(
             LaunchPlan(

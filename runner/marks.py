@@ -81,6 +81,40 @@ def read_files(path: Path) -> frozenset[str]:
     return frozenset(decode_path(name) for name in whole.split(b"\0") if 0 < len(name) <= PATH_LIMIT)
 
 
+@dataclass(frozen=True)
+class Times:
+    """What one function took of a watched launch, in all processes: calls, and seconds with and without others."""
+
+    calls: int
+    seconds: float
+    own_s: float
+
+
+def read_times(path: Path) -> tuple[dict[tuple[str, str], Times], float]:
+    """What functions took, by file and qualified name as the launch says them, and seconds of its longest process."""
+    found: dict[tuple[str, str], Times] = {}
+    longest = 0.0
+    for line in read_regular(path, FUNCTIONS_LIMIT).splitlines():
+        try:
+            told = plain_json(line.decode(errors="replace"))
+        except CodecError:
+            continue
+        if not isinstance(told, list) or len(told) != 5:
+            continue
+        file, name, *numbers = told
+        words = isinstance(file, str) and isinstance(name, str)
+        if not words or not all(type(number) is int and 0 <= number < 2**62 for number in numbers):
+            continue
+        calls, whole, own = numbers
+        if not file:
+            longest = max(longest, whole / 1e9)
+            continue
+        key = file, name.replace(".<locals>", "")
+        before = found.get(key, Times(0, 0.0, 0.0))
+        found[key] = Times(before.calls + calls, before.seconds + whole / 1e9, before.own_s + own / 1e9)
+    return found, longest
+
+
 def _origins(text: str) -> Iterator[Origin]:
     try:
         found = plain_json(text)

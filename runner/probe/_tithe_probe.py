@@ -60,6 +60,10 @@ def start(environ: Mapping[str, str]) -> None:
         import _tithe_files
 
         _tithe_files.start(environ)
+    if environ.get("TITHE_TIMES"):
+        import _tithe_times
+
+        _tithe_times.start(environ)
     if _packages:
         atexit.register(_quietly(tell_origins))
     _Waiter({"torch": _on_torch}).wait()

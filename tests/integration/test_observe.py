@@ -74,6 +74,13 @@ def test_what_a_launch_loads_and_opens_is_near_from_then_on(project: Project) ->
     assert "aside.py" not in flags
     assert flags.get("shards/out.bin", 0) == 0  # it was written, not read
     assert "plugins/hidden.py" in row["unforeseen"]
+    functions = sqlite3.connect(project.root / ".tithe" / "store.db").execute(
+        "SELECT path, name, calls, share, own FROM observed_functions"
+    )
+    used = {(path, name): (calls, share, own) for path, name, calls, share, own in functions}
+    assert used["job.py", "<module>"][1] > 0.5
+    assert used["job.py", "child"][0] == 1
+    assert used["plugins/hidden.py", "<module>"][2] >= 0
     after = proximity(project)
     assert after["plugins/hidden.py"] > 0.3
     assert after["pkg/unused.py"] < before["pkg/unused.py"]

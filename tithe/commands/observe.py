@@ -10,7 +10,7 @@ import click
 
 from tithe import options, output
 from tithe.data.errors import EXIT_INFRASTRUCTURE, EXIT_OK
-from tithe.data.records import Observation, Scenario
+from tithe.data.records import FunctionUse, Observation, Scenario
 from tithe.wiring import Project
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tithe.runner.local import FilesSeen
 
 
-@click.command("observe", short_help="Watch which files the scenarios load and open, for the graph.")
+@click.command("observe", short_help="Watch which files and functions the scenarios use, for the graph.")
 @click.argument("names", nargs=-1, metavar="[SCENARIO...]")
 @click.option("--head", help="The revision to run. [default: the work tree, uncommitted changes included]")
 @click.option(
@@ -39,11 +39,12 @@ def command(
     style: str,
     output_path: Path | None,
 ) -> None:
-    """Launch each scenario once more, watched and not timed, and keep which files of the repository it used.
+    """Launch each scenario once more, watched and not timed, and keep which files and functions it used.
 
     From then on a file that was touched is near to the scenario, whatever its text says, and one that the text
-    leads to and that no launch touches fades. Seen is what Python loads, opens or executes, in all processes;
-    not what C code opens by itself. The weekly job does well to call it.
+    leads to and that no launch touches fades; of a function that a change touches it is known how much of the
+    scenario's time it takes. Seen is what Python loads, opens or executes, in all processes; not what C code opens
+    by itself. The weekly job does well to call it.
     """
     from tithe.data import paths
     from tithe.data.graph import GraphBuilder
@@ -65,7 +66,7 @@ def command(
                 kept: list[Observation] = []
                 for at in range(launches):
                     progress(f"{scenario.name}: launch {at + 1} of {launches}")
-                    seen = executor.observe_files(scenario, sha)
+                    seen = executor.observe(scenario, sha)
                     if fault := _fault(seen):
                         warnings.append(f"{scenario.name}: {fault}; what it touched is not kept")
                         break
@@ -77,6 +78,7 @@ def command(
                         time.time(),
                         tuple(sorted(tracked)),
                         tuple(sorted(reached - tracked)),
+                        _functions(seen, tracked),
                     )
                     project.store.add_observations([observation])
                     kept.append(observation)
@@ -108,6 +110,8 @@ def command(
         raise click.exceptions.Exit(EXIT_OK if rows or not scenarios else EXIT_INFRASTRUCTURE)
 
 
+MOST_FUNCTIONS = 2000
+"""Of one launch: what is below takes next to nothing of it."""
 KEYS = ("launches", "touched", "reached", "reached_touched", "unforeseen_count")
 
 
@@ -116,6 +120,25 @@ def _fault(seen: FilesSeen) -> str:
     if seen.status not in ("ok", "unmarked"):
         return seen.note
     return "" if seen.python else "no Python process was seen, and others cannot be watched"
+
+
+def _functions(seen: FilesSeen, tracked: frozenset[str]) -> tuple[FunctionUse, ...]:
+    """Those that take most of the launch, by path and name; what each takes is never more than all of it."""
+    if seen.seconds <= 0:
+        return ()
+    uses = [
+        FunctionUse(
+            path,
+            name,
+            min(times.calls, 2**53),
+            round(min(times.seconds / seen.seconds, 1.0), 6),
+            round(min(times.own_s / seen.seconds, 1.0), 6),
+        )
+        for (path, name), times in seen.functions.items()
+        if path in tracked
+    ]
+    uses.sort(key=lambda use: (-use.share, -use.calls, use.path, use.name))
+    return tuple(sorted(uses[:MOST_FUNCTIONS], key=lambda use: (use.path, use.name)))
 
 
 def _reached(graph: ScenarioGraph, scenario: Scenario) -> set[str]:

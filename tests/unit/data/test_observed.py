@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from tithe.data.graph import ScenarioGraph
 from tithe.data.observed import LAUNCHES, LEAST, LEFT_ALONE, NEAR, Observed
-from tithe.data.records import Observation, ScenarioName, Sha
+from tithe.data.records import FunctionUse, Observation, ScenarioName, Sha
 from tithe.data.store import Store
 
 SCENARIOS = tuple(ScenarioName(f"s{at}") for at in range(8))
@@ -102,6 +103,8 @@ def test_scenarios_that_are_gone_do_not_count() -> None:
 
 def test_the_store_keeps_each_once_and_gives_the_newest(tmp_path: Path) -> None:
     first, second = seen(1.0, "a.py", "b.py", untouched=("c.py",)), seen(2.0, "b.py")
+    uses = (FunctionUse("b.py", "A.f", 3, 0.5, 0.25), FunctionUse("b.py", "g", 1, 0.1, 0.0))
+    first = replace(first, functions=uses)
     other = seen(1.5, scenario=SCENARIOS[1])
     with Store.open(tmp_path / "store.db") as store:
         assert store.observations() == []

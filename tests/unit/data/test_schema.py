@@ -164,7 +164,7 @@ def test_the_schema_works_where_sqlite_has_no_strict_tables() -> None:
     plain = migrations.for_sqlite(migrations.schema_text(), (3, 31, 1))
     code = re.sub(r"--.*", "", plain)
     assert "STRICT" not in code
-    assert code.count("WITHOUT ROWID;") == 4
+    assert code.count("WITHOUT ROWID;") == 5
     connection = sqlite3.connect(":memory:")
     for statement in migrations.statements(plain):
         connection.execute(statement)
