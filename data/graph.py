@@ -41,7 +41,7 @@ from tithe.data.text import safe_line
 
 if TYPE_CHECKING:
     from tithe.data.config import Config
-    from tithe.data.uses import View
+    from tithe.data.uses import Uses
 
 MANIFESTS = frozenset({"pyproject.toml", "setup.cfg", "tox.ini", "tithe.toml", "package.json"})
 """Files that list what a repository holds: as edges they would lead from anything to everything."""
@@ -72,7 +72,7 @@ class ScenarioGraph:
     distance: NDArray[np.float32]
     proximity: NDArray[np.float32]
     warnings: tuple[str, ...] = ()
-    uses: View | None = None
+    uses: Uses | None = None
     """What functions take of watched launches; None where none was watched."""
 
     @cached_property

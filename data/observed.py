@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from tithe.data.graph import ScenarioGraph
 from tithe.data.reach import FAN_IN
 from tithe.data.records import Observation, ScenarioName
-from tithe.data.uses import Uses
+from tithe.data.uses import UseColumns, columns_of, speaking
 
 LAUNCHES = 5
 """The newest ones of a scenario count: what it did a year ago says little."""
@@ -32,25 +32,39 @@ LEAST = 0.15
 class Observed:
     """What launches were seen to touch, looked up as of any moment."""
 
-    def __init__(self, observations: Iterable[Observation]) -> None:
+    def __init__(self, observations: Sequence[Observation], uses: UseColumns | None = None) -> None:
+        """`uses` are the functions, by the places of their observations; those that they hold if not given."""
         # Of one scenario's at one moment the later ones given count as later: the store has an order for them.
-        self._all = sorted(observations, key=lambda seen: seen.known_at)
+        order = sorted(range(len(observations)), key=lambda at: observations[at].known_at)
+        self._all = [observations[at] for at in order]
         self._times = [seen.known_at for seen in self._all]
-        self._counted: tuple[int, dict[ScenarioName, list[Observation]]] = (0, {})
-        self._uses = Uses(self._all)
+        columns = columns_of(observations) if uses is None else uses
+        place = np.empty(len(order), dtype=np.int32)
+        place[order] = np.arange(len(order))
+        self._uses = replace(columns, seen=place[columns.seen])
+        self._counted: tuple[int, dict[ScenarioName, list[int]]] = (0, {})
 
     @property
     def newest(self) -> float:
         """When the last of them was there to be read; 0 where there is none."""
         return self._times[-1] if self._times else 0.0
 
-    def before(self, t: float) -> dict[ScenarioName, list[Observation]]:
-        """Those that count at `t`, the newest last: by scenario, of what was known before `t`."""
+    def before(self, t: float) -> tuple[tuple[Observation, ...], UseColumns]:
+        """Those that count at `t`, by scenario and the newest last, and their functions."""
+        found = self._before(t)
+        chosen = [at for name in sorted(found) for at in found[name]]
+        place = np.full(len(self._all), -1, dtype=np.int32)
+        place[chosen] = np.arange(len(chosen))
+        rows = np.flatnonzero(place[self._uses.seen] >= 0)
+        uses = self._uses.taken(rows, place[self._uses.seen[rows]])
+        return tuple(replace(self._all[at], functions=()) for at in chosen), uses
+
+    def _before(self, t: float) -> dict[ScenarioName, list[int]]:
         count = bisect_left(self._times, t)
         if self._counted[0] != count:
-            found: dict[ScenarioName, list[Observation]] = defaultdict(list)
-            for seen in self._all[:count]:
-                found[seen.scenario].append(seen)
+            found: dict[ScenarioName, list[int]] = defaultdict(list)
+            for at, seen in enumerate(self._all[:count]):
+                found[seen.scenario].append(at)
             self._counted = (count, {name: launches[-LAUNCHES:] for name, launches in found.items()})
         return self._counted[1]
 
@@ -59,12 +73,11 @@ class Observed:
 
         Files that were touched and that text does not lead to come after the others.
         """
-        known = {name: seen for name, seen in self.before(t).items() if name in graph.row}
-        if not known:
+        latest = {name: launches for name, launches in self._before(t).items() if name in graph.row}
+        if not latest:
             return graph
-        timed = ([seen for seen in launches if seen.functions] for launches in known.values())
-        speaking = [launches[-1] for launches in timed if launches]
-        uses = self._uses.at(speaking, graph.row) if speaking else None
+        known = {name: [self._all[at] for at in launches] for name, launches in latest.items()}
+        uses = speaking(self._uses, latest, graph.row, len(self._all))
         return replace(_overlay(graph, known), uses=uses)
 
 

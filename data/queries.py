@@ -216,7 +216,11 @@ INSERT_OBSERVED_FUNCTION = """
 INSERT INTO observed_function (observation_id, path_id, name_id, calls, share, own) VALUES (?, ?, ?, ?, ?, ?)
 """
 SELECT_OBSERVED_FUNCTIONS = """
-SELECT p.text, n.text, f.calls, f.share, f.own FROM observed_function f
+SELECT f.observation_id, p.text, n.text, f.calls, f.share, f.own FROM observed_function f
 JOIN word p ON p.id = f.path_id JOIN word n ON n.id = f.name_id
-WHERE f.observation_id = ? ORDER BY p.text, n.text
+WHERE f.observation_id IN (SELECT value FROM json_each(:observations)) {paths} ORDER BY f.observation_id, p.text, n.text
 """
+OF_PATHS = """
+AND f.path_id IN (SELECT id FROM word WHERE text IN (SELECT value FROM json_each(:paths)))
+"""
+LAST_OBSERVED = "SELECT COALESCE(MAX(known_at), 0.0) FROM observation"

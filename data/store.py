@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tithe.data import codec, queries
 from tithe.data.database import DatabaseFile
@@ -28,7 +28,6 @@ from tithe.data.points import Point
 from tithe.data.records import (
     Change,
     FileEdit,
-    FunctionUse,
     Launch,
     MetricName,
     Observation,
@@ -40,6 +39,9 @@ from tithe.data.records import (
     Sha,
     Stage,
 )
+
+if TYPE_CHECKING:
+    from tithe.data.uses import UseColumns
 
 _CHUNK = 2000
 """Launches that are read at once: no read stays open while the caller works, or writes."""
@@ -478,19 +480,35 @@ class Store:
                 new += 1
         return new
 
-    def observations(self, newest: int | None = None) -> list[Observation]:
-        """What launches were seen to touch, by `known_at` and digest; the `newest` of each scenario, or all."""
-        told = []
-        with self._errors():
-            found = self._connection.execute(queries.SELECT_OBSERVATIONS, (newest or 2**62,)).fetchall()
+    def observations(
+        self, newest: int | None = None, paths: Collection[str] | None = None
+    ) -> tuple[list[Observation], UseColumns]:
+        """What launches were seen to touch, by `known_at` and digest, and what functions took, by their places.
+
+        Args:
+            newest: That many of each scenario; all if not given.
+            paths: Files whose functions are read; all if not given.
+        """
+        from tithe.data.uses import columns
+
+        with self.reading() as connection:
+            found = connection.execute(queries.SELECT_OBSERVATIONS, (newest or 2**62,)).fetchall()
+            told = []
             for key, scenario, sha, known_at in found:
                 files: tuple[list[str], list[str]] = ([], [])
-                for path, flag in self._connection.execute(queries.SELECT_OBSERVED_FILES, (key,)):
+                for path, flag in connection.execute(queries.SELECT_OBSERVED_FILES, (key,)):
                     files[flag].append(path)
-                used = self._connection.execute(queries.SELECT_OBSERVED_FUNCTIONS, (key,))
-                functions = tuple(FunctionUse(*row) for row in used)
-                told.append(Observation(scenario, sha, known_at, tuple(files[1]), tuple(files[0]), functions))
-        return told
+                told.append(Observation(scenario, sha, known_at, tuple(files[1]), tuple(files[0])))
+            place = {row[0]: at for at, row in enumerate(found)}
+            query = queries.SELECT_OBSERVED_FUNCTIONS.format(paths="" if paths is None else queries.OF_PATHS)
+            given = {"observations": json.dumps(list(place)), "paths": json.dumps(sorted(paths or ()))}
+            rows = connection.execute(query, given) if found else ()
+            return told, columns((place[key], *rest) for key, *rest in rows)
+
+    def last_observed(self) -> float:
+        """When the newest observation became known; 0 where there is none."""
+        with self.reading() as connection:
+            return float(connection.execute(queries.LAST_OBSERVED).fetchone()[0])
 
     # What was concluded.
 

@@ -1,13 +1,14 @@
 """What functions take of the scenarios that run them, as of any moment, by file.
 
-Held in columns, so that years of weekly observations fit; the newest watched launch of each scenario speaks. A
-function that it did not call takes nothing, however much it took before.
+Held in columns, so that years of weekly observations fit. The newest launch of a scenario that was watched for its
+functions speaks: one that it did not call takes nothing, however much that took before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,70 @@ from tithe.data.records import Observation, ScenarioName
 MODULE = "<module>"
 """Name of what the import of a file runs."""
 
+Row = tuple[int, str, str, int, float, float]
+"""Number of the observation, path, name, calls, share, own."""
+
+
+@dataclass(frozen=True, eq=False)
+class UseColumns:
+    """Functions of watched launches, (n,) each.
+
+    Attributes:
+        texts: Paths and names, by the numbers in `path` and `name`.
+        seen: Number of the observation.
+        calls, share, own: As in `tithe.data.records.FunctionUse`.
+    """
+
+    texts: tuple[str, ...]
+    seen: NDArray[np.int32]
+    path: NDArray[np.int32]
+    name: NDArray[np.int32]
+    calls: NDArray[np.float64]
+    share: NDArray[np.float64]
+    own: NDArray[np.float64]
+
+    def taken(self, rows: NDArray[np.intp], seen: NDArray[np.int32]) -> UseColumns:
+        """Those `rows`, with other numbers of their observations."""
+        return replace(
+            self,
+            seen=seen,
+            path=self.path[rows],
+            name=self.name[rows],
+            calls=self.calls[rows],
+            share=self.share[rows],
+            own=self.own[rows],
+        )
+
+    @cached_property
+    def by_path(self) -> Mapping[str, NDArray[np.intp]]:
+        """The rows of each file."""
+        order = np.argsort(self.path, kind="stable")
+        numbers, starts = np.unique(self.path[order], return_index=True)
+        parts = np.split(order, starts[1:]) if len(numbers) else []
+        return {self.texts[int(number)]: part for number, part in zip(numbers, parts, strict=True)}
+
+
+def columns(rows: Iterable[Row]) -> UseColumns:
+    """The rows in columns."""
+    texts: dict[str, int] = {}
+    table = [
+        (seen, texts.setdefault(path, len(texts)), texts.setdefault(name, len(texts)), calls, share, own)
+        for seen, path, name, calls, share, own in rows
+    ]
+    seen, path, name, calls, share, own = zip(*table, strict=True) if table else [()] * 6
+    whole = [np.array(column, dtype=np.int32) for column in (seen, path, name)]
+    real = [np.array(column, dtype=np.float64) for column in (calls, share, own)]
+    return UseColumns(tuple(texts), whole[0], whole[1], whole[2], real[0], real[1], real[2])
+
+
+def columns_of(observations: Sequence[Observation]) -> UseColumns:
+    """The functions that these observations hold themselves, numbered by their places."""
+    return columns(
+        (at, use.path, use.name, use.calls, use.share, use.own)
+        for at, seen in enumerate(observations)
+        for use in seen.functions
+    )
+
 
 @dataclass(frozen=True, eq=False)
 class FileUse:
@@ -24,13 +89,12 @@ class FileUse:
 
     Attributes:
         row: The scenario, as a row of the graph.
-        name: Of the function, as a number in `names`.
+        names: Of the functions.
         calls, share, own: As in `tithe.data.records.FunctionUse`.
     """
 
-    names: Sequence[str]
     row: NDArray[np.intp]
-    name: NDArray[np.int32]
+    names: Sequence[str]
     calls: NDArray[np.float64]
     share: NDArray[np.float64]
     own: NDArray[np.float64]
@@ -38,83 +102,45 @@ class FileUse:
     def named(self, symbols: Iterable[str]) -> NDArray[np.bool_]:
         """(n,), those that one of `symbols` names: a function, a method by its last name, a class with all of its."""
         wanted = frozenset(symbols)
-        hit = np.array([not wanted.isdisjoint(name.split(".")) for name in self.names], dtype=np.bool_)
-        found: NDArray[np.bool_] = hit[self.name] if len(self.names) else np.zeros(0, dtype=np.bool_)
-        return found
-
-    @property
-    def module(self) -> NDArray[np.bool_]:
-        """(n,), what importing the file runs."""
-        return self.named([MODULE])
-
-
-@dataclass(frozen=True, eq=False)
-class _File:
-    names: tuple[str, ...]
-    seen: NDArray[np.int32]
-    name: NDArray[np.int32]
-    calls: NDArray[np.float64]
-    share: NDArray[np.float64]
-    own: NDArray[np.float64]
+        return np.array([not wanted.isdisjoint(name.split(".")) for name in self.names], dtype=np.bool_)
 
 
 class Uses:
-    """All that was seen of functions, by file."""
-
-    def __init__(self, observations: Iterable[Observation]) -> None:
-        self._all = tuple(observations)
-        self._numbers = {id(seen): at for at, seen in enumerate(self._all)}
-        rows: dict[str, list[tuple[int, str, int, float, float]]] = {}
-        for at, seen in enumerate(self._all):
-            for use in seen.functions:
-                rows.setdefault(use.path, []).append((at, use.name, use.calls, use.share, use.own))
-        self._files = {path: _in_columns(found) for path, found in rows.items()}
-
-    def at(self, speaking: Iterable[Observation], row: Mapping[ScenarioName, int]) -> View:
-        """The uses as of a moment.
-
-        Args:
-            speaking: Of those given before, the launch that speaks for each scenario then; others were not watched.
-            row: Scenario to its row in the graph.
-        """
-        to = np.full(len(self._all), -1, dtype=np.intp)
-        for seen in speaking:
-            to[self._numbers[id(seen)]] = row[seen.scenario]
-        return View(self._files, to)
-
-
-class View:
     """The uses as of one moment. `watched`: rows of the scenarios of which a watched launch speaks."""
 
-    def __init__(self, files: Mapping[str, _File], to: NDArray[np.intp]) -> None:
-        self._files, self._to = files, to
-        self.watched = np.sort(to[to >= 0])
+    def __init__(self, columns: UseColumns, to: NDArray[np.intp]) -> None:
+        """`to`: of each observation, the row in the graph of the scenario that it speaks for; -1 for none."""
+        self._columns, self._to = columns, to
+        self.watched: NDArray[np.intp] = np.sort(to[to >= 0])
 
-    def of(self, path: str) -> FileUse | None:
-        """What the functions of a file take; None if none was seen."""
-        file = self._files.get(path)
-        if file is None:
-            return None
-        row = self._to[file.seen]
-        speaks = np.flatnonzero(row >= 0)
-        return FileUse(
-            file.names,
-            row[speaks],
-            file.name[speaks],
-            file.calls[speaks],
-            file.share[speaks],
-            file.own[speaks],
-        )
+    def of(self, path: str) -> FileUse:
+        """What the functions of a file take; nothing where none was seen."""
+        columns = self._columns
+        rows = columns.by_path.get(path, np.zeros(0, dtype=np.intp))
+        to = self._to[columns.seen[rows]]
+        rows, to = rows[to >= 0], to[to >= 0]
+        names = [columns.texts[int(name)] for name in columns.name[rows]]
+        return FileUse(to, names, columns.calls[rows], columns.share[rows], columns.own[rows])
 
 
-def _in_columns(rows: Sequence[tuple[int, str, int, float, float]]) -> _File:
-    names: dict[str, int] = {}
-    name = np.array([names.setdefault(row[1], len(names)) for row in rows], dtype=np.int32)
-    return _File(
-        tuple(names),
-        np.array([row[0] for row in rows], dtype=np.int32),
-        name,
-        np.array([row[2] for row in rows], dtype=np.float64),
-        np.array([row[3] for row in rows]),
-        np.array([row[4] for row in rows]),
-    )
+def speaking(
+    columns: UseColumns,
+    latest: Mapping[ScenarioName, Sequence[int]],
+    row: Mapping[ScenarioName, int],
+    count: int,
+) -> Uses | None:
+    """The uses as of a moment; None where no scenario was watched for its functions by then.
+
+    Args:
+        latest: The observations of each scenario that count then, by number, the newest last.
+        row: Scenario to its row in the graph.
+        count: Of all observations.
+    """
+    timed = np.zeros(count, dtype=np.bool_)
+    timed[columns.seen] = True
+    to = np.full(count, -1, dtype=np.intp)
+    for name, numbers in latest.items():
+        of = next((number for number in reversed(numbers) if timed[number]), None)
+        if of is not None and name in row:
+            to[of] = row[name]
+    return Uses(columns, to) if (to >= 0).any() else None

@@ -175,7 +175,7 @@ def to_parts(learned: Learned) -> dict[str, bytes]:
     """The parts of a snapshot."""
     buffer = io.BytesIO()
     np.savez(buffer, **{name: getattr(learned, name) for name in _SHAPES})
-    return {ARRAYS: _undated(buffer.getvalue()), NAMES: to_json(learned.names).encode()}
+    return {ARRAYS: undated(buffer.getvalue()), NAMES: to_json(learned.names).encode()}
 
 
 def from_parts(arrays: bytes, names: bytes, where: str) -> Learned:
@@ -241,7 +241,7 @@ def unfit(learned: Learned, *, thorough: bool = True) -> str:
     return ""
 
 
-def _undated(raw: bytes) -> bytes:
+def undated(raw: bytes) -> bytes:
     """The same archive without the moment that it was written: equal arrays are equal bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(raw)) as before, zipfile.ZipFile(buffer, "w") as after:

@@ -5,18 +5,25 @@
 
 from __future__ import annotations
 
+import io
 import math
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from tithe.data import scan_cache
 from tithe.data.codec import CodecError, from_json, to_json
 from tithe.data.errors import ModelError, SnapshotError
 from tithe.data.noise import Noise, Scatter
+from tithe.data.observed import Observed
 from tithe.data.records import MetricName, Observation, Scenario, ScenarioName
 from tithe.data.rules import MAX_SECONDS
 from tithe.data.snapshot import MEND, Manifest, SnapshotFile, pack
+from tithe.data.text import safe_line
+from tithe.data.uses import UseColumns
 from tithe.selector import learned as arrays
 from tithe.selector.features import State
 from tithe.selector.learned import Learned
@@ -25,6 +32,7 @@ from tithe.selector.model import INFO_FILE, TREES_FILE, Model
 COSTS = "costs.json"
 NOISE = "noise.json"
 OBSERVED = "observed.json"
+USES = "uses.npz"
 SCANS = f"graph/scans-{scan_cache.VERSION}.jsonl"
 MODEL = "model/"
 
@@ -45,13 +53,13 @@ class Snapshot:
     """Why the model that is in it cannot be used: it is of another version or feature set."""
     scans: bytes
     """Of the files of its last change, for `tithe.data.graph`."""
-    observations: tuple[Observation, ...] = ()
+    observed: Observed
     """What launches were seen to load and open."""
 
     @property
     def known_at(self) -> float:
         """The time after all that it knows."""
-        return float(self.learned.moment[1])
+        return max(float(self.learned.moment[1]), self.observed.newest)
 
     def foreign(self, scenarios: Sequence[Scenario]) -> bool:
         """Whether it knows scenarios, and none of these."""
@@ -77,7 +85,7 @@ def build(
     scans: bytes,
     created_at: float,
     counts: Counts,
-    observations: Mapping[ScenarioName, Sequence[Observation]],
+    observed: Observed,
 ) -> bytes:
     """The file of a snapshot.
 
@@ -85,7 +93,7 @@ def build(
         state: Of the scenarios in the order of their names, past all that is known.
         model: Folder of the model in force; None for the prior.
         scans: Of the files of the last change.
-        observations: What launches were seen to touch, of those that count today.
+        observed: What launches were seen to touch; what counts today goes into the file.
 
     Raises:
         ModelError: The model cannot be read.
@@ -100,9 +108,9 @@ def build(
         NOISE: to_json(scatter).encode(),
         SCANS: scans,
     }
-    if observations:
-        seen = [launch for name in sorted(observations) for launch in observations[name]]
-        parts[OBSERVED] = to_json(seen).encode()
+    launches, uses = observed.before(math.inf)
+    if launches:
+        parts |= {OBSERVED: to_json(launches).encode(), USES: _packed(uses)}
     version = "prior"
     if model is not None:
         version = Model.load(model).version
@@ -127,8 +135,7 @@ def read(file: SnapshotFile) -> Snapshot:
     try:
         costs = from_json(file.part(COSTS), dict[ScenarioName, float])
         scatter = from_json(file.part(NOISE), list[Scatter])
-        # Snapshots of earlier versions have none.
-        seen = from_json(file.parts.get(OBSERVED, b"[]"), tuple[Observation, ...])
+        launches = from_json(file.parts.get(OBSERVED, b"[]"), tuple[Observation, ...])
     except CodecError as error:
         raise SnapshotError(f"is damaged: {error.what}", where=file.where, mend=MEND) from None
     if not all(0 <= seconds <= MAX_SECONDS for seconds in costs.values()):
@@ -156,5 +163,37 @@ def read(file: SnapshotFile) -> Snapshot:
         model,
         fault,
         file.parts.get(SCANS, b""),
-        seen,
+        Observed(launches, _unpacked(file, len(launches)) if launches else None),
     )
+
+
+def _packed(uses: UseColumns) -> bytes:
+    buffer = io.BytesIO()
+    texts = np.frombuffer(to_json(list(uses.texts)).encode(), dtype=np.uint8)
+    np.savez_compressed(buffer, texts=texts, **{name: getattr(uses, name) for name in _USES})
+    return arrays.undated(buffer.getvalue())
+
+
+_USES = {"seen": "i4", "path": "i4", "name": "i4", "calls": "f8", "share": "f8", "own": "f8"}
+
+
+def _unpacked(file: SnapshotFile, launches: int) -> UseColumns:
+    try:
+        with np.load(io.BytesIO(file.part(USES)), allow_pickle=False) as stored:
+            texts = from_json(stored["texts"].tobytes(), tuple[str, ...])
+            found = {name: stored[name] for name in _USES}
+        rows = len(found["seen"])
+        if any(column.shape != (rows,) or column.dtype != _USES[name] for name, column in found.items()):
+            raise ValueError("its columns do not fit together")
+        limits = (("seen", launches), ("path", len(texts)), ("name", len(texts)))
+        if rows and any(found[name].min() < 0 or found[name].max() >= most for name, most in limits):
+            raise ValueError("it refers to what is not there")
+        if not all(
+            np.isfinite(found[name]).all() and (found[name] >= 0).all() for name in ("calls", "share", "own")
+        ):
+            raise ValueError("it has a share that is none")
+    except (CodecError, OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise SnapshotError(
+            f"{USES} cannot be read: {safe_line(str(error))}", where=file.where, mend=MEND
+        ) from None
+    return UseColumns(texts, **found)

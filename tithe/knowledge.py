@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -195,32 +195,36 @@ class Knowledge:
         }
         return expected_blocks(known, decision.wanted_effect, decision.max_blocks)
 
-    @cached_property
-    def observed(self) -> Observed:
-        """What launches were seen to load and open, as far as it counts today."""
+    def observed(self, paths: Collection[str] | None = None) -> Observed:
+        """What launches were seen to load and open, as far as it counts today.
+
+        Args:
+            paths: Files whose functions are wanted; all if not given.
+        """
         from tithe.data.observed import LAUNCHES, Observed
 
-        if self._house.way.snapshot:
-            return Observed(self.snapshot.observations if self.snapshot else ())
-        return Observed(self._house.store.observations(newest=LAUNCHES))
+        if not self._house.way.snapshot:
+            return Observed(*self._house.store.observations(LAUNCHES, paths))
+        return self.snapshot.observed if self.snapshot else Observed(())
 
     @cached_property
-    def observed_ever(self) -> Observed:
+    def _observed_ever(self) -> Observed:
         """The same of all times, for the graphs of the past."""
         from tithe.data.observed import Observed
 
-        return self.observed if self._house.way.snapshot else Observed(self._house.store.observations())
+        return self.observed() if self._house.way.snapshot else Observed(*self._house.store.observations())
 
     def graph(self, change: Change) -> ScenarioGraph:
         """Which scenario reaches which file, as the revision of `change` has it and as far as is known today.
 
         A diff that was tested on another machine may not be here: its base's graph stands in.
         """
-        return self.observed.overlay(self._graph(change), math.inf)
+        paths = {path for edit in change.files for path in (edit.path, edit.old_path) if path}
+        return self.observed(paths).overlay(self._graph(change), math.inf)
 
     def graph_then(self, change: Change) -> ScenarioGraph:
         """`graph` as it was when `change` came."""
-        return self.observed_ever.overlay(self._graph(change), change.time)
+        return self._observed_ever.overlay(self._graph(change), change.time)
 
     def _graph(self, change: Change) -> ScenarioGraph:
         from tithe.data import graph
@@ -270,14 +274,14 @@ class Knowledge:
         It comes from the records and not from the clock, so that the same store and diff give the same
         selection.
         """
-        seen = self.observed.newest
         if self._house.way.snapshot:
-            return max(self.snapshot.known_at if self.snapshot else 0.0, head.time, seen) + 1.0
-        return max(self.latest, head.time, seen) + 1.0
+            return max(self.snapshot.known_at if self.snapshot else 0.0, head.time) + 1.0
+        return max(self.latest, head.time) + 1.0
 
     @property
     def latest(self) -> float:
-        """The time of the newest change or outcome in the store; 0 where there is none."""
+        """The time of the newest record in the store that features are made of; 0 where there is none."""
         from tithe.data.known import latest_change
 
-        return max(self.standing.newest, latest_change(self._house.store), 0.0)
+        store = self._house.store
+        return max(self.standing.newest, latest_change(store), store.last_observed(), 0.0)

@@ -74,7 +74,7 @@ def test_the_order_of_arrival_does_not_matter_and_the_newest_are_enough_for_toda
         for name, given_order in (("one.db", known), ("two.db", mixed)):
             with Store.open(Path(folder) / name) as store:
                 store.add_observations(given_order)
-                graphs.append(Observed(store.observations()).overlay(GRAPH, math.inf))
-                graphs.append(Observed(store.observations(newest=LAUNCHES)).overlay(GRAPH, math.inf))
+                graphs.append(Observed(*store.observations()).overlay(GRAPH, math.inf))
+                graphs.append(Observed(*store.observations(newest=LAUNCHES)).overlay(GRAPH, math.inf))
         for other in graphs[1:]:
             same(graphs[0], other)

@@ -65,7 +65,7 @@ def command(
         chosen = project.config.scenario(scenario_name) if scenario_name else None
         sha = project.tip(revision)
         builder = GraphBuilder(project.repo, project.config, paths.cache_dir(project.repo.root))
-        found, near = builder.dependencies(sha), project.known.observed.overlay(builder.build(sha), inf)
+        found, near = builder.dependencies(sha), project.known.observed(()).overlay(builder.build(sha), inf)
         if target is not None and target not in near.column and target not in found.files:
             raise UsageError(
                 "this revision has no such file", where=safe_line(target), mend="give a path from the top"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 
@@ -64,7 +63,7 @@ def publish(
             ),
             created_at=time.time(),
             counts=snapshot.Counts(counts["changes"], counts["outcomes"], last.sha if last else ""),
-            observations=project.known.observed.before(math.inf),
+            observed=project.known.observed(),
         )
         done = files.publish(place, content, time.time(), keep=keep)
         pointer, warnings = done.pointer, list(done.warnings)

@@ -107,8 +107,19 @@ def test_the_store_keeps_each_once_and_gives_the_newest(tmp_path: Path) -> None:
     first = replace(first, functions=uses)
     other = seen(1.5, scenario=SCENARIOS[1])
     with Store.open(tmp_path / "store.db") as store:
-        assert store.observations() == []
+        assert store.observations()[0] == []
         assert store.add_observations([second, other, first]) == 3
         assert store.add_observations([first, second]) == 0
-        assert store.observations() == [first, other, second]
-        assert store.observations(newest=1) == [other, second]
+        launches, found = store.observations()
+        assert launches == [replace(first, functions=()), other, second]
+        rows = zip(found.seen, found.path, found.name, found.calls, found.share, found.own, strict=True)
+        assert [
+            (int(seen), FunctionUse(found.texts[path], found.texts[name], int(calls), share, own))
+            for seen, path, name, calls, share, own in rows
+        ] == [(0, use) for use in uses]
+        assert len(store.observations(paths=["a.py"])[1].seen) == 0
+        assert len(store.observations(paths=["b.py"])[1].seen) == 2
+        launches, found = store.observations(newest=1)
+        assert launches == [other, second]
+        assert len(found.seen) == 0
+        assert store.last_observed() == 2.0

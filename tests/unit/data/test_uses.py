@@ -7,7 +7,7 @@ import numpy as np
 from tests.unit.data.test_observed import HEAD, SCENARIOS, graph
 from tithe.data.observed import Observed
 from tithe.data.records import FunctionUse, Observation, ScenarioName
-from tithe.data.uses import FileUse
+from tithe.data.uses import MODULE, FileUse
 
 
 def seen(at: float, *functions: FunctionUse, scenario: ScenarioName = SCENARIOS[0]) -> Observation:
@@ -21,15 +21,13 @@ def use(name: str, share: float, path: str = "own.py", calls: int = 3) -> Functi
 def of(observed: Observed, t: float, path: str = "own.py") -> FileUse:
     uses = observed.overlay(graph(), t).uses
     assert uses is not None
-    found = uses.of(path)
-    assert found is not None
-    return found
+    return uses.of(path)
 
 
 def told(found: FileUse) -> list[tuple[int, str, float]]:
     return sorted(
-        (int(row), found.names[name], float(share))
-        for row, name, share in zip(found.row, found.name, found.share, strict=True)
+        (int(row), name, float(share))
+        for row, name, share in zip(found.row, found.names, found.share, strict=True)
     )
 
 
@@ -58,17 +56,17 @@ def test_symbols_name_functions_methods_and_classes() -> None:
     found = of(Observed([seen(1.0, *(use(name, 0.1) for name in names))]), 2.0)
 
     def named(*symbols: str) -> set[str]:
-        return {found.names[name] for name in found.name[found.named(symbols)]}
+        return {name for name, hit in zip(found.names, found.named(symbols), strict=True) if hit}
 
     assert named("f") == {"f"}
     assert named("m") == {"C.m"}
     assert named("C") == {"C.m", "C.n", "D.C"}
     assert named("absent") == named() == set()
-    assert {found.names[name] for name in found.name[found.module]} == {"<module>"}
+    assert named(MODULE) == {"<module>"}
 
 
 def test_a_file_of_which_nothing_was_seen() -> None:
     uses = Observed([seen(1.0, use("f", 0.5))]).overlay(graph(), 2.0).uses
     assert uses is not None
-    assert uses.of("hub.py") is None
+    assert len(uses.of("hub.py").names) == 0
     assert np.array_equal(uses.watched, [0])

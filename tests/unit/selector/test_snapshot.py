@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import time
 from dataclasses import replace
 
@@ -13,7 +14,8 @@ from tests.unit.selector.test_select import LATER, run
 from tithe.data.codec import to_json
 from tithe.data.errors import ModelError, SnapshotError
 from tithe.data.noise import Noise
-from tithe.data.records import Observation, Scenario, ScenarioName, Sha
+from tithe.data.observed import Observed
+from tithe.data.records import FunctionUse, Observation, Scenario, ScenarioName, Sha
 from tithe.data.snapshot import SnapshotFile, unpack
 from tithe.selector import learned, snapshot
 from tithe.selector.features import State
@@ -21,12 +23,12 @@ from tithe.selector.history import History
 from tithe.selector.model import INFO_FILE
 from tithe.selector.train import train
 
-SEEN = {
-    ScenarioName("a"): [
-        Observation(ScenarioName("a"), Sha("1" * 40), 1.0, ("x.py",), ("y.py",)),
-        Observation(ScenarioName("a"), Sha("2" * 40), 2.0, ()),
-    ]
-}
+SEEN = [
+    Observation(
+        ScenarioName("a"), Sha("1" * 40), 1.0, ("x.py",), ("y.py",), (FunctionUse("x.py", "f", 2, 0.5, 0.1),)
+    ),
+    Observation(ScenarioName("b"), Sha("2" * 40), 2.0, ()),
+]
 
 
 def packed(world, model=None) -> SnapshotFile:
@@ -39,7 +41,9 @@ def built(world, scenarios, noise, model, scans: bytes, created_at: float) -> by
     made = State(history, sorted(scenarios, key=lambda scenario: scenario.name))
     made.advance(max(outcome.known_at for outcome in history.outcomes) + 1.0)
     counts = snapshot.Counts(len(history.changes), len(history.outcomes))
-    return snapshot.build(made, history.launch_seconds, noise, model, scans, created_at, counts, SEEN)
+    return snapshot.build(
+        made, history.launch_seconds, noise, model, scans, created_at, counts, Observed(SEEN)
+    )
 
 
 def known(found: snapshot.Snapshot) -> History:
@@ -57,7 +61,11 @@ def test_the_same_selection_as_on_the_store(worlds) -> None:
     assert to_json(there) == to_json(run(world))
     assert found.noise[world.config.scenarios[0].name, world.config.scenarios[0].gate[0]] == Noise(0.02, 9.0)
     assert found.scans == b"scans"
-    assert list(found.observations) == SEEN[ScenarioName("a")]
+    launches, uses = found.observed.before(math.inf)
+    assert launches == (replace(SEEN[0], functions=()), SEEN[1])
+    assert [uses.texts[int(name)] for name in (uses.path[0], uses.name[0])] == ["x.py", "f"]
+    assert (uses.calls[0], uses.share[0], uses.own[0]) == (2.0, 0.5, 0.1)
+    assert found.known_at >= 2.0
 
 
 def test_the_model_travels_too(worlds, models_dir) -> None:
