@@ -14,20 +14,22 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
+import re
 import sys
 import tempfile
 import zipfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tithe.data import graph_files, scan_cache
+from tithe.data import words as source_words
 from tithe.data.codec import to_json
 from tithe.data.entries import Entries, entries
 from tithe.data.environment_files import is_dependencies, with_environment
@@ -38,6 +40,7 @@ from tithe.data.reach import KIND_WEIGHT, Edges, relax
 from tithe.data.records import Scenario, ScenarioName, Sha
 from tithe.data.scan_cache import VERSION, Way, scan_key
 from tithe.data.text import safe_line
+from tithe.data.words import Parts, Words, of_scenario, parts_of
 
 if TYPE_CHECKING:
     from tithe.data.config import Config
@@ -74,6 +77,8 @@ class ScenarioGraph:
     warnings: tuple[str, ...] = ()
     uses: Uses | None = None
     """What functions take of watched launches; None where none was watched."""
+    words: Words | None = None
+    """Of the source that each scenario runs; None where nothing was read."""
 
     @cached_property
     def column(self) -> Mapping[str, int]:
@@ -118,32 +123,44 @@ def empty(scenarios: Sequence[Scenario], *warnings: str) -> ScenarioGraph:
 
 
 def build(
-    repo: Files, sha: Sha, config: Config, cache: Path | None = None, *, scans: bytes = b""
+    repo: Files,
+    sha: Sha,
+    config: Config,
+    cache: Path | None = None,
+    *,
+    scans: bytes = b"",
+    words: Words | None = None,
 ) -> ScenarioGraph:
     """The graph of revision `sha`; see `GraphBuilder` for many revisions.
 
     Args:
         cache: Folder for scans and graphs, which are keyed by content; None keeps nothing.
-        scans: What `scans_of` gave, perhaps for another revision: its files are not read again.
+        scans: What `GraphBuilder.scans` gave, perhaps for another revision: its files are not read again.
+        words: Those of a graph of another revision: what a scenario starts with is not read again.
     """
-    return GraphBuilder(repo, config, cache, scans=scans).build(sha)
-
-
-def scans_of(repo: Files, sha: Sha, config: Config, cache: Path | None = None) -> bytes:
-    """What was read in the files of `sha`, one line of JSON each, for machines that have not read them."""
-    return GraphBuilder(repo, config, cache).scans(sha)
+    return GraphBuilder(repo, config, cache, scans=scans, words=words).build(sha)
 
 
 class GraphBuilder:
     """Graphs of many revisions, each blob scanned once."""
 
-    def __init__(self, repo: Files, config: Config, cache: Path | None = None, *, scans: bytes = b"") -> None:
+    def __init__(
+        self,
+        repo: Files,
+        config: Config,
+        cache: Path | None = None,
+        *,
+        scans: bytes = b"",
+        words: Words | None = None,
+    ) -> None:
         self._repo = repo
         self._config = config
         self._cache = cache / "graph" if cache else None
         self._given = scans
+        self._given_words = words
         self._scans: dict[str, Scan] | None = None
         self._imported: dict[str, graph_files.Imported] = {}
+        self._parts: dict[str, Parts] = {}
         self._latest: tuple[str, ScenarioGraph] | None = None
 
     def build(self, sha: Sha) -> ScenarioGraph:
@@ -160,7 +177,7 @@ class GraphBuilder:
         return graph
 
     def scans(self, sha: Sha) -> bytes:
-        """See `scans_of`."""
+        """What was read in the files of `sha`, one line of JSON each, for machines that have not read them."""
         files = self._repo.files(sha)
         found = self._scan(files)
         return scan_cache.dump({_key(path, files): scan for path, scan in found.items() if not scan.error})
@@ -170,8 +187,15 @@ class GraphBuilder:
         return self._dependencies(self._repo.files(sha))
 
     def _dependencies(self, files: Mapping[str, str]) -> Dependencies:
-        found = self._scan(files)
-        names = Names(files, self._config, self._links(files))
+        names = self._names(files)
+        return self._follow(files, self._scan(files), names, self._entries(names))
+
+    def _names(self, files: Mapping[str, str]) -> Names:
+        return Names(files, self._config, self._links(files))
+
+    def _follow(
+        self, files: Mapping[str, str], found: Mapping[str, Scan], names: Names, starts: tuple[Entries, ...]
+    ) -> Dependencies:
         warnings = [f"{path}: {found[path].error}" for path in sorted(found) if found[path].error]
         edges = Edges()
         for path, scan in found.items():
@@ -181,7 +205,6 @@ class GraphBuilder:
         for path in self._config.edge_files:
             warnings += self._import(path, files, names, edges)
         scenarios = self._config.scenarios
-        starts = tuple(entries(scenario, names, self._config) for scenario in scenarios)
         for scenario, entry in zip(scenarios, starts, strict=True):
             if not entry:
                 warnings.append(f"scenario {scenario.name}: no file of this revision is named by its command")
@@ -189,10 +212,69 @@ class GraphBuilder:
         named = tuple(scenario.name for scenario in scenarios)
         return Dependencies(named, starts, tuple(edges.items()), tuple(sorted(files)), tuple(warnings))
 
+    def _entries(self, names: Names) -> tuple[Entries, ...]:
+        return tuple(entries(scenario, names, self._config) for scenario in self._config.scenarios)
+
     def _make(self, files: Mapping[str, str]) -> ScenarioGraph:
-        found = self._dependencies(files)
+        names = self._names(files)
+        starts = self._entries(names)
+        own = [_source(entry, files) for entry in starts]
+        most = source_words.cap(len(own))
+        key = np.array(
+            [
+                source_words.key_of(most, scenario.name, scenario.command, *paths.items())
+                for scenario, paths in zip(self._config.scenarios, own, strict=True)
+            ],
+            dtype=np.uint64,
+        )
+        earlier = self._earlier_words()
+        fresh = source_words.found_in(earlier, key) < 0
+        wanted = {
+            blob for paths, new in zip(own, fresh.tolist(), strict=True) if new for blob in paths.values()
+        }
+        found = self._follow(files, self._scan(files, wanted), names, starts)
         reach = relax(found.entries, found.edges)
-        return ScenarioGraph(found.scenarios, reach.files, reach.distance, reach.proximity, found.warnings)
+        words = source_words.joined(earlier, self._fresh_words(own, fresh.tolist(), most, key))
+        return ScenarioGraph(
+            found.scenarios, reach.files, reach.distance, reach.proximity, found.warnings, words=words
+        )
+
+    def _earlier_words(self) -> Words:
+        """Of the graph before: most scenarios have the same source from one change to the next."""
+        if self._latest and self._latest[1].words:
+            return self._latest[1].words
+        if self._given_words is not None:
+            return self._given_words
+        for path in self._kept()[:1]:
+            found = self._load(path.stem)
+            if found is not None and found.words is not None:
+                return found.words
+        return source_words.none()
+
+    def _fresh_words(
+        self, own: Sequence[Mapping[str, str]], fresh: Sequence[bool], most: int, key: NDArray[np.uint64]
+    ) -> Words:
+        """Of the scenarios that are `fresh`, each from the files in `own` (path to blob) that it starts with."""
+        number: dict[object, int] = {}
+        documents: list[Mapping[str, int]] = []
+        document = [-1] * len(own)
+        for at, (scenario, paths) in enumerate(zip(self._config.scenarios, own, strict=True)):
+            parts = [self._parts[blob] for blob in paths.values() if blob in self._parts] if fresh[at] else []
+            if not parts:
+                continue
+            named = set(re.findall(r"[A-Za-z_]\w*", " ".join((scenario.name, *scenario.command))))
+            known = frozenset(
+                named.intersection(piece for part in parts for name in part for piece in name.split("."))
+            )
+            of = (*paths.items(), known)
+            if of not in number:
+                number[of] = len(documents)
+                total: Counter[str] = Counter()
+                for part in parts:
+                    total.update(of_scenario(part, known))
+                documents.append(source_words.telling(total, most))
+            document[at] = number[of]
+        return replace(source_words.gathered(documents, document), key=key)
 
     def _import(self, path: str, files: Mapping[str, str], names: Names, edges: Edges) -> list[str]:
         """Adds the edges of a file that another tool wrote; what there is to say about it."""
@@ -246,8 +328,11 @@ class GraphBuilder:
                 links[path] = folder
         return links
 
-    def _scan(self, files: Mapping[str, str]) -> dict[str, Scan]:
-        """Path to scan, for every file that may refer to others."""
+    def _scan(self, files: Mapping[str, str], words_of: Iterable[str] = ()) -> dict[str, Scan]:
+        """Path to scan, for every file that may refer to others.
+
+        In the same pass over the contents the words of the blobs `words_of` are read, if they are not yet.
+        """
         if self._scans is None:
             self._scans = {**scan_cache.parse(self._given), **scan_cache.load(self._cache)}
         wanted = {path: _key(path, files) for path in files if _way(path)}
@@ -256,9 +341,12 @@ class GraphBuilder:
             if wanted[path] not in self._scans:
                 missing[files[path]].append(path)
         fresh: dict[str, Scan] = {}
-        if missing:
-            for blob, content in self._repo.blobs(sorted(missing)):
-                for path in missing[blob]:
+        told = {blob for blob in words_of if blob not in self._parts}
+        if missing or told:
+            for blob, content in self._repo.blobs(sorted({*missing, *told})):
+                if blob in told:
+                    self._parts[blob] = parts_of(content)
+                for path in missing.get(blob, ()):
                     fresh[wanted[path]] = _SCANS[_way(path) or "text"](content)
             self._scans.update(fresh)
             scan_cache.append(self._cache, fresh)
@@ -280,15 +368,29 @@ class GraphBuilder:
                     stored["distance"],
                     stored["proximity"],
                     tuple(str(warning) for warning in stored["warnings"]),
+                    words=source_words.unpack(
+                        {name[6:]: stored[name] for name in stored.files if name.startswith("words_")}
+                    ),
                 )
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             return None  # absent or damaged: it is made again
+
+    def _kept(self) -> list[Path]:
+        """The graphs in the cache, the newest first."""
+        if self._cache is None:
+            return []
+        try:
+            times = {path: path.stat().st_mtime for path in self._cache.glob("*.npz")}
+        except OSError:
+            return []  # another process has just removed one
+        return sorted(times, key=lambda path: (-times[path], path.name))
 
     def _save(self, key: str, graph: ScenarioGraph) -> None:
         if self._cache is None or self._given:
             return  # a machine that had to be given the scans is there for one graph
         try:
             self._cache.mkdir(parents=True, exist_ok=True)
+            words: dict[str, Any] = source_words.pack(graph.words or source_words.none())
             with tempfile.NamedTemporaryFile(dir=self._cache, suffix=".tmp", delete=False) as handle:
                 np.savez_compressed(
                     handle,
@@ -297,13 +399,19 @@ class GraphBuilder:
                     distance=graph.distance,
                     proximity=graph.proximity,
                     warnings=np.array(graph.warnings, dtype=np.str_),
+                    **{f"words_{name}": column for name, column in words.items()},
                 )
             Path(handle.name).replace(self._cache / f"{key}.npz")
-            kept = sorted(self._cache.glob("*.npz"), key=lambda path: path.stat().st_mtime, reverse=True)
-            for old in kept[KEPT_GRAPHS:]:
+            for old in self._kept()[KEPT_GRAPHS:]:
                 old.unlink(missing_ok=True)
         except OSError:
             return  # a cache that cannot be written is no reason to fail
+
+
+def _source(entry: Entries, files: Mapping[str, str]) -> dict[str, str]:
+    """The Python files that a scenario starts with, and their blobs."""
+    paths = sorted(path for path, (hops, _) in entry.items() if not hops and path.endswith(".py"))
+    return {path: files[path] for path in paths if path in files}
 
 
 def _graph_key(files: Mapping[str, str], config: Config) -> str:

@@ -16,7 +16,7 @@ from tithe.data.codec import CodecError, from_json, to_json
 from tithe.data.imports import Scan
 from tithe.data.plain import read_plain
 
-VERSION = 3
+VERSION = 4
 """Of the way scans and graphs are made; a new one leaves older cache entries unused."""
 
 MAX_BYTES = 2**30

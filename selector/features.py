@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from tithe.data.graph import ScenarioGraph
 from tithe.data.records import Change, FileEdit, Scenario, Sha
+from tithe.data.uses import MODULE
+from tithe.data.words import Words, tokens
 from tithe.selector.cost import block_estimates, launch_estimates
 from tithe.selector.fold import Cells, Columns, Comparison, Ledger, Step, in_columns
 from tithe.selector.history import HALF_LIVES, History, in_order
 from tithe.selector.learned import Learned, Together, gather
 from tithe.selector.paths import kind_of
-from tithe.selector.text import TextIndex, tokens
+from tithe.selector.text import TextIndex, code_words_of, index_of, words_of
 
 CHANGE_FEATURES: tuple[str, ...] = (
     "lines",
@@ -60,8 +62,19 @@ FEATURES: tuple[str, ...] = (
     "co_folder",
     "text",
     "text_share",
+    "source",
+    "source_share",
+    "watched",
+    "run_share",
+    "run_own",
+    "run_calls",
+    "file_own",
+    "import_own",
 )
 """Columns of a row, in order."""
+
+RUN_FEATURES = ("run_share", "run_own", "run_calls", "file_own", "import_own")
+"""NaN where a scenario was not watched."""
 
 MONOTONE: dict[str, int] = {
     "rate_5": 1,
@@ -79,7 +92,14 @@ MONOTONE: dict[str, int] = {
     "author_lift": 1,
     "text": 1,
     "text_share": 1,
+    "source": 1,
+    "source_share": 1,
     "dependency_edit": 1,
+    "run_share": 1,
+    "run_own": 1,
+    "run_calls": 1,
+    "file_own": 1,
+    "import_own": 1,
 }
 """Directions that are known to be true; the model may not learn their reverse from a handful of events."""
 
@@ -184,7 +204,8 @@ class State:
         self._next = 0
         self.now = -np.inf
         self.tick = 0
-        self.text = TextIndex(self.scenarios)
+        self.text = index_of(self.scenarios)
+        self._source: tuple[Words | None, TextIndex | None] = (None, None)
         count = len(self.scenarios)
         self._failing = np.zeros((len(HALF_LIVES), count))
         self._measured = np.zeros((len(HALF_LIVES), count))
@@ -399,13 +420,27 @@ class State:
 
         found.update(self._graph_features(near, graph))
         found.update(self._co_features(change, rates[-1]))
-        text = self.text.score(change)
+        found.update(run_features(change, graph, self._rows_in(graph)))
+        text = self.text.score(words_of(change))
         found["text"] = text
         found["text_share"] = text / text.max() if count and text.max() > 0 else text
+        source = self._source_text(change, graph)
+        found["source"] = source
+        found["source_share"] = source / source.max() if count and source.max() > 0 else source
         rows = np.empty((count, len(FEATURES)), dtype=np.float32)
         for column, name in enumerate(FEATURES):
             rows[:, column] = found[name]
         return rows
+
+    def _source_text(self, change: Change, graph: ScenarioGraph) -> Floats:
+        """(scenarios,), how much the change speaks of the source that each runs."""
+        if graph.words is None:
+            return np.zeros(len(self.scenarios))
+        if self._source[0] is not graph.words:
+            self._source = (graph.words, TextIndex(graph.words))
+        score = self._source[1].score(code_words_of(change)) if self._source[1] else np.zeros(0)
+        rows = self._rows_in(graph)
+        return np.where(rows >= 0, score[rows], 0.0) if len(score) else np.zeros(len(rows))
 
     def _author_lift(self, author: str) -> float:
         faulty = sum(f for f, _ in self._authors.values())
@@ -430,7 +465,7 @@ class State:
         weighted = near.proximity * near.weight
         best = weighted.max(axis=1)
         total = weighted.sum(axis=1)
-        rows = np.array([graph.row.get(s.name, -1) for s in self.scenarios], dtype=np.intp)
+        rows = self._rows_in(graph)
         mass = np.where(rows >= 0, graph.proximity.sum(axis=1)[rows], 0.0) if len(graph.row) else zero
         reach = (near.proximity > 0).mean(axis=0)
         # A file that one scenario in sixteen reaches says who is hit; one that all reach says nothing.
@@ -445,6 +480,10 @@ class State:
             "rarity": rarity,
         }
 
+    def _rows_in(self, graph: ScenarioGraph) -> NDArray[np.intp]:
+        """(scenarios,), the row of each in `graph`; -1 where it has none."""
+        return np.array([graph.row.get(s.name, -1) for s in self.scenarios], dtype=np.intp)
+
     def _co_features(self, change: Change, rate: Floats) -> dict[str, Floats | float]:
         count = len(self.scenarios)
         keys = touched_keys(change) if len(change.files) <= MAX_TOUCHED else ()
@@ -457,6 +496,41 @@ class State:
             "co_folder": np.max(folders, axis=0) if folders else np.zeros(count),
             "file_lift": float(co_file.mean()) if count else 0.0,
         }
+
+
+def run_features(change: Change, graph: ScenarioGraph, rows: NDArray[np.intp]) -> dict[str, Floats | float]:
+    """What the functions that a change touched take of each scenario, as watched launches say.
+
+    `run_*` are of the functions that the diff names; `file_own` is of all functions of the touched files, for edits
+    that no function is named for; `import_own` is what their import runs. NaN where a scenario was not watched.
+
+    Args:
+        rows: (scenarios,), the row of each in `graph`; -1 where it has none.
+    """
+    count, uses = len(rows), graph.uses
+    names = RUN_FEATURES
+    if uses is None:
+        return {"watched": 0.0, **{name: np.full(count, np.nan) for name in names}}
+    sums = dict(zip(names, np.zeros((len(names), len(graph.scenarios))), strict=True))
+    for edit in _largest(change.files):
+        for path in dict.fromkeys(path for path in (edit.path, edit.old_path) if path):
+            of = uses.of(path)
+            if not len(of.row):
+                continue
+            hit, module = of.named(edit.symbols), of.named([MODULE])
+            np.maximum.at(sums["run_share"], of.row[hit], of.share[hit])
+            np.add.at(sums["run_own"], of.row[hit], of.own[hit])
+            np.add.at(sums["run_calls"], of.row[hit], of.calls[hit])
+            np.add.at(sums["file_own"], of.row[~module], of.own[~module])
+            np.add.at(sums["import_own"], of.row[module], of.own[module])
+    sums["run_calls"] = np.log1p(sums["run_calls"])
+    watched = np.zeros(len(graph.scenarios), dtype=np.bool_)
+    watched[uses.watched] = True
+    there = (rows >= 0) & watched[rows]
+    return {
+        "watched": there.astype(np.float64),
+        **{name: np.where(there, sums[name][rows], np.nan) for name in names},
+    }
 
 
 def _runs(numbers: NDArray[np.int32], offset: int) -> Iterator[tuple[int, int]]:

@@ -11,6 +11,7 @@ from tithe.data.text import safe_line
 from tithe.selector.features import State, touched_keys
 from tithe.selector.paths import kind_of
 from tithe.selector.rank import Context
+from tithe.selector.text import words_of
 
 MAX_WORDS = 3
 
@@ -36,7 +37,7 @@ class Told:
     @cached_property
     def words(self) -> list[str]:
         """The words of the change."""
-        return self.state.text.words(self.context.change)
+        return words_of(self.context.change)
 
 
 def reasons(told: Told, scenario: int) -> tuple[str, ...]:

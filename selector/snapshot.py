@@ -11,10 +11,12 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tithe.data import scan_cache
+from tithe.data import words as source_words
 from tithe.data.codec import CodecError, from_json, to_json
 from tithe.data.errors import ModelError, SnapshotError
 from tithe.data.noise import Noise, Scatter
@@ -24,6 +26,7 @@ from tithe.data.rules import MAX_SECONDS
 from tithe.data.snapshot import MEND, Manifest, SnapshotFile, pack
 from tithe.data.text import safe_line
 from tithe.data.uses import UseColumns
+from tithe.data.words import Words
 from tithe.selector import learned as arrays
 from tithe.selector.features import State
 from tithe.selector.learned import Learned
@@ -33,6 +36,7 @@ COSTS = "costs.json"
 NOISE = "noise.json"
 OBSERVED = "observed.json"
 USES = "uses.npz"
+WORDS = "words.npz"
 SCANS = f"graph/scans-{scan_cache.VERSION}.jsonl"
 MODEL = "model/"
 
@@ -55,6 +59,8 @@ class Snapshot:
     """Of the files of its last change, for `tithe.data.graph`."""
     observed: Observed
     """What launches were seen to load and open."""
+    words: Words | None = None
+    """Of the source that each scenario runs, as of its last change."""
 
     @property
     def known_at(self) -> float:
@@ -86,6 +92,7 @@ def build(
     created_at: float,
     counts: Counts,
     observed: Observed,
+    words: Words | None = None,
 ) -> bytes:
     """The file of a snapshot.
 
@@ -94,6 +101,7 @@ def build(
         model: Folder of the model in force; None for the prior.
         scans: Of the files of the last change.
         observed: What launches were seen to touch; what counts today goes into the file.
+        words: Of the source that each scenario runs, as of the last change.
 
     Raises:
         ModelError: The model cannot be read.
@@ -111,6 +119,8 @@ def build(
     launches, uses = observed.before(math.inf)
     if launches:
         parts |= {OBSERVED: to_json(launches).encode(), USES: _packed(uses)}
+    if words is not None:
+        parts[WORDS] = _archive(source_words.pack(words))
     version = "prior"
     if model is not None:
         version = Model.load(model).version
@@ -164,14 +174,29 @@ def read(file: SnapshotFile) -> Snapshot:
         fault,
         file.parts.get(SCANS, b""),
         Observed(launches, _unpacked(file, len(launches)) if launches else None),
+        _words(file) if WORDS in file.parts else None,
     )
 
 
 def _packed(uses: UseColumns) -> bytes:
-    buffer = io.BytesIO()
     texts = np.frombuffer(to_json(list(uses.texts)).encode(), dtype=np.uint8)
-    np.savez_compressed(buffer, texts=texts, **{name: getattr(uses, name) for name in _USES})
+    return _archive({"texts": texts, **{name: getattr(uses, name) for name in _USES}})
+
+
+def _archive(columns: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **columns)
     return arrays.undated(buffer.getvalue())
+
+
+def _words(file: SnapshotFile) -> Words:
+    try:
+        with np.load(io.BytesIO(file.part(WORDS)), allow_pickle=False) as stored:
+            return source_words.unpack(stored)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise SnapshotError(
+            f"{WORDS} cannot be read: {safe_line(str(error))}", where=file.where, mend=MEND
+        ) from None
 
 
 _USES = {"seen": "i4", "path": "i4", "name": "i4", "calls": "f8", "share": "f8", "own": "f8"}

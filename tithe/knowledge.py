@@ -230,13 +230,14 @@ class Knowledge:
         from tithe.data import graph
 
         cache = paths.cache_dir(self._house.repo.root)
-        scans = self.snapshot.scans if self.snapshot else b""
+        scans, words = (self.snapshot.scans, self.snapshot.words) if self.snapshot else (b"", None)
+        builder = graph.GraphBuilder(self._house.repo, self._house.config, cache, scans=scans, words=words)
         try:
-            return graph.build(self._house.repo, change.sha, self._house.config, cache, scans=scans)
+            return builder.build(change.sha)
         except GitError:
             if change.index >= 0:
                 raise
-        return graph.build(self._house.repo, change.parent, self._house.config, cache, scans=scans)
+        return builder.build(change.parent)
 
     def incumbent(self) -> tuple[Model | None, str]:
         """The promoted model, and why it cannot be used if it cannot: a new one need not beat that."""

@@ -41,8 +41,8 @@ def publish(
 
     It is written under a name of its own and then pointed to: readers see the old one or the new one.
     """
-    from tithe.data import graph
     from tithe.data import snapshot as files
+    from tithe.data.graph import GraphBuilder
     from tithe.data.locations import destination
     from tithe.selector import snapshot
 
@@ -53,17 +53,18 @@ def publish(
         counts, last = project.store.counts(), project.store.last_change()
         standing = project.known.standing
         standing.state.advance(project.known.latest + 1.0)
+        files_of = GraphBuilder(project.repo, project.config, paths.cache_dir(project.repo.root))
+        tip = project.main_branch()
         content = snapshot.build(
             standing.state,
             standing.launch_seconds,
             standing.noise,
             models / promoted if promoted else None,
-            graph.scans_of(
-                project.repo, project.main_branch(), project.config, paths.cache_dir(project.repo.root)
-            ),
+            files_of.scans(tip),
             created_at=time.time(),
             counts=snapshot.Counts(counts["changes"], counts["outcomes"], last.sha if last else ""),
             observed=project.known.observed(),
+            words=files_of.build(tip).words,
         )
         done = files.publish(place, content, time.time(), keep=keep)
         pointer, warnings = done.pointer, list(done.warnings)

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from tithe.data.records import FileEdit, ScenarioName, Sha
-from tithe.selector.features import FAR, FEATURES, MAX_TOUCHED, State, touched
+from tithe.data.words import tokens
+from tithe.selector.features import FAR, FEATURES, MAX_TOUCHED, RUN_FEATURES, State, touched
 from tithe.selector.history import History, labels, replayed
 from tithe.selector.paths import kind_of
-from tithe.selector.text import TextIndex, tokens
+from tithe.selector.text import index_of, words_of
 
 LATER = 1e9
 
@@ -143,7 +144,7 @@ def test_odd_changes_give_finite_rows(worlds, files) -> None:
     world = worlds(1)
     state = State(world.history(20), world.config.scenarios)
     rows = state.rows(replace(world.changes[30], files=files), world.graph, LATER)
-    may_miss = {"since_failure", "noise"}
+    may_miss = {"since_failure", "noise", *RUN_FEATURES}
     for name in FEATURES:
         assert name in may_miss or np.isfinite(column(rows, name)).all(), name
     assert (column(rows, "distance") <= FAR).all()
@@ -180,10 +181,10 @@ def test_identifiers_are_split() -> None:
 
 def test_text_finds_the_scenario_that_a_change_speaks_of(worlds) -> None:
     world = worlds(1)
-    index = TextIndex(world.config.scenarios)
+    index = index_of(world.config.scenarios)
     name = "mlp-small"
     change = replace(world.changes[0], subject="Tune the small mlp", files=())
-    score = index.score(change)
+    score = index.score(words_of(change))
     assert world.config.scenarios[int(score.argmax())].name == name
-    assert set(index.shared(index.words(change), int(score.argmax()))) == {"mlp", "small"}
-    assert index.score(replace(change, subject="Nothing in common")).max() == 0
+    assert set(index.shared(words_of(change), int(score.argmax()))) == {"mlp", "small"}
+    assert index.score(words_of(replace(change, subject="Nothing in common"))).max() == 0

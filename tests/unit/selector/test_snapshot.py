@@ -42,7 +42,15 @@ def built(world, scenarios, noise, model, scans: bytes, created_at: float) -> by
     made.advance(max(outcome.known_at for outcome in history.outcomes) + 1.0)
     counts = snapshot.Counts(len(history.changes), len(history.outcomes))
     return snapshot.build(
-        made, history.launch_seconds, noise, model, scans, created_at, counts, Observed(SEEN)
+        made,
+        history.launch_seconds,
+        noise,
+        model,
+        scans,
+        created_at,
+        counts,
+        Observed(SEEN),
+        world.graph.words,
     )
 
 
@@ -66,6 +74,9 @@ def test_the_same_selection_as_on_the_store(worlds) -> None:
     assert [uses.texts[int(name)] for name in (uses.path[0], uses.name[0])] == ["x.py", "f"]
     assert (uses.calls[0], uses.share[0], uses.own[0]) == (2.0, 0.5, 0.1)
     assert found.known_at >= 2.0
+    assert found.words is not None
+    assert found.words.texts == world.graph.words.texts
+    assert found.words.key.tolist() == world.graph.words.key.tolist()
 
 
 def test_the_model_travels_too(worlds, models_dir) -> None:
@@ -144,6 +155,16 @@ def test_arrays_are_never_unpickled(worlds) -> None:
     np.savez(buffer, **{**arrays, "tick": np.array([object()], dtype=object)})
     with pytest.raises(SnapshotError, match="cannot be read"):
         learned.from_parts(buffer.getvalue(), parts[learned.NAMES], "x")
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", None])
+def test_damaged_words_are_refused(worlds, content: bytes | None) -> None:
+    buffer = io.BytesIO()
+    np.savez(buffer, texts=np.zeros(3, dtype=np.float64))
+    file = packed(worlds(1))
+    parts = {**file.parts, snapshot.WORDS: buffer.getvalue() if content is None else content}
+    with pytest.raises(SnapshotError, match=r"words\.npz cannot be read"):
+        snapshot.read(replace(file, parts=parts))
 
 
 def test_equal_knowledge_is_equal_bytes(worlds) -> None:
