@@ -8,8 +8,9 @@ policy goes through the scheduler that `select` uses, and pays the same for the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,8 @@ class Case:
     context: Context
     label: Floats
     weight: Floats
+    number: int = 0
+    """Place of the change in its history."""
 
     @property
     def measured(self) -> list[int]:
@@ -80,6 +83,81 @@ class Case:
         return bool((self.label[self.weight > 0] > 0).any())
 
 
+@dataclass(frozen=True)
+class Caught:
+    """What one ranking caught of one change.
+
+    Attributes:
+        change, pairs: (budgets,), whether anything that fails was selected, and how many failing pairs.
+        loss: Log loss of its measured pairs, weighted and summed; NaN where the ranking gives no chance.
+    """
+
+    change: Floats
+    pairs: Floats
+    apfd: float
+    loss: float
+
+
+@dataclass
+class Tally:
+    """What policies caught, change by change: a backtest of all of them, or of some.
+
+    Changes come one at a time and nothing of a change is kept but what it was scored with, so that a history of
+    millions of pairs costs no more memory than its changes.
+    """
+
+    budgets: tuple[float, ...] = BUDGETS
+    _times: list[float] = field(default_factory=list)
+    _sizes: list[tuple[int, int, float]] = field(default_factory=list)
+    """Of each change: pairs, failing pairs, weight."""
+    _caught: dict[str, list[Caught]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, case: Case, policies: Mapping[str, Iterable[Ranking]]) -> None:
+        """Scores the next change. A policy with several rankings (draws) counts with their mean."""
+        keep = case.measured
+        label = case.label[keep] > 0
+        self._times.append(case.context.change.time)
+        self._sizes.append((len(keep), int(label.sum()), float(case.weight[keep].sum())))
+        for name, rankings in policies.items():
+            self._caught[name].append(_mean([_caught(case, each, self.budgets) for each in rankings]))
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def backtest(self, *, after: float = -np.inf) -> Backtest:
+        """Of the changes that came after that time."""
+        kept = [at for at, time in enumerate(self._times) if time > after]
+        sizes = np.array([self._sizes[at] for at in kept]).reshape(-1, 3)
+        failing = sizes[:, 1]
+        faulty = [at for at, pairs in zip(kept, failing.tolist(), strict=True) if pairs]
+        rows = []
+        for name, every in self._caught.items():
+            hit = [every[at] for at in faulty]
+            none = np.zeros((1, len(self.budgets)))
+            change = np.array([each.change for each in hit]) if hit else none
+            pairs = np.array([each.pairs for each in hit]) if hit else none
+            loss = sum(every[at].loss for at in kept)
+            weight = float(sizes[:, 2].sum())
+            rows.append(
+                BacktestRow(
+                    name,
+                    tuple((change.sum(axis=0) / max(len(hit), 1)).tolist()),
+                    tuple((pairs.sum(axis=0) / max(float(failing.sum()), 1.0)).tolist()),
+                    float(np.mean([each.apfd for each in hit])) if hit else 0.0,
+                    loss / weight if weight > 0 and np.isfinite(loss) else None,
+                )
+            )
+        return Backtest(
+            self.budgets,
+            len(kept),
+            len(faulty),
+            int(sizes[:, 0].sum()),
+            int(failing.sum()),
+            min((self._times[at] for at in kept), default=0.0),
+            tuple(rows),
+        )
+
+
 def evaluate(
     cases: Sequence[Case],
     policies: Mapping[str, Callable[[int], Ranking]],
@@ -87,78 +165,57 @@ def evaluate(
     budgets: Sequence[float] = BUDGETS,
 ) -> Backtest:
     """Scores `policies`, each a function from the index of a case to its ranking."""
-    rows = tuple(_score(name, rank, cases, budgets) for name, rank in policies.items())
-    return Backtest(
-        tuple(budgets),
-        len(cases),
-        sum(case.faulty for case in cases),
-        sum(len(case.measured) for case in cases),
-        sum(int((case.label[case.measured] > 0).sum()) for case in cases),
-        min((case.context.change.time for case in cases), default=0.0),
-        rows,
-    )
-
-
-def ranked_by(ranker: Ranker, cases: Sequence[Case], *, draw: int = 0) -> Callable[[int], Ranking]:
-    """`ranker` as a policy of `evaluate`; `draw` moves the seed of one that draws."""
-
-    def rank(at: int) -> Ranking:
-        context = cases[at].context
-        return ranker.rank(replace(context, seed=context.seed + draw))
-
-    return rank
-
-
-def mean_rows(name: str, rows: Sequence[BacktestRow]) -> BacktestRow:
-    """The mean over several draws of one policy; no log loss."""
-    return BacktestRow(
-        name,
-        tuple(np.mean([row.change_recall for row in rows], axis=0).tolist()),
-        tuple(np.mean([row.pair_recall for row in rows], axis=0).tolist()),
-        float(np.mean([row.apfd for row in rows])),
-    )
-
-
-def _score(
-    name: str, rank: Callable[[int], Ranking], cases: Sequence[Case], budgets: Sequence[float]
-) -> BacktestRow:
-    caught_changes = np.zeros(len(budgets))
-    caught_pairs = np.zeros(len(budgets))
-    faulty = failing_pairs = 0
-    apfds: list[float] = []
-    loss = weight = 0.0
-    chances = True
+    tally = Tally(tuple(budgets))
     for at, case in enumerate(cases):
-        keep = case.measured
-        ranking = rank(at)
-        same = np.full(len(case.label), BASE_RATE)
-        chances = chances and ranking.order is None
-        label = case.label[keep] > 0
+        tally.add(case, {name: [rank(at)] for name, rank in policies.items()})
+    return tally.backtest()
+
+
+def ranked_by(ranker: Ranker, cases: Sequence[Case]) -> Callable[[int], Ranking]:
+    """`ranker` as a policy of `evaluate`."""
+    return lambda at: ranker.rank(cases[at].context)
+
+
+def drawn(ranker: Ranker, case: Case, draws: int) -> Iterable[Ranking]:
+    """The rankings of one that draws, with a seed for each."""
+    return (
+        ranker.rank(replace(case.context, seed=case.context.seed + draw))
+        for draw in range(draws if case.faulty else 1)
+    )
+
+
+def _caught(case: Case, ranking: Ranking, budgets: Sequence[float]) -> Caught:
+    keep = case.measured
+    label = case.label[keep] > 0
+    loss = np.nan
+    if ranking.order is None:
         chance = np.clip(ranking.probability[keep], 1e-9, 1 - 1e-9)
-        loss -= float((case.weight[keep] * np.where(label, np.log(chance), np.log(1 - chance))).sum())
-        weight += float(case.weight[keep].sum())
-        if not label.any():
-            continue
-        faulty += 1
-        failing_pairs += int(label.sum())
-        value = value_for(case.context, ranking, keep)
-        cost = decision_costs(case.context.scenarios, case.context.launch_seconds, same, case.context.blocks)[
-            keep
-        ]
-        order = None if ranking.order is None else ranking.order[keep]
-        resources = ["all"] * len(keep)
-        for index, share in enumerate(budgets):
-            plan = schedule(value, cost, resources, {"all": share * float(cost.sum())}, order=order)
-            hits = int(label[list(plan.chosen)].sum())
-            caught_changes[index] += hits > 0
-            caught_pairs[index] += hits
-        whole = schedule(value, cost, resources, {"all": float(cost.sum()) * (1 + 1e-9)}, order=order)
-        ranks = 1 + np.flatnonzero(label[list(whole.chosen)])
-        apfds.append(1 - float(ranks.sum()) / (len(keep) * len(ranks)) + 1 / (2 * len(keep)))
-    return BacktestRow(
-        name,
-        tuple((caught_changes / max(faulty, 1)).tolist()),
-        tuple((caught_pairs / max(failing_pairs, 1)).tolist()),
-        float(np.mean(apfds)) if apfds else 0.0,
-        loss / weight if chances and weight > 0 else None,
+        loss = -float((case.weight[keep] * np.where(label, np.log(chance), np.log(1 - chance))).sum())
+    change, pairs = np.zeros((2, len(budgets)))
+    if not label.any():
+        return Caught(change, pairs, np.nan, loss)
+    same = np.full(len(case.label), BASE_RATE)
+    value = value_for(case.context, ranking, keep)
+    cost = decision_costs(case.context.scenarios, case.context.launch_seconds, same, case.context.blocks)[
+        keep
+    ]
+    order = None if ranking.order is None else ranking.order[keep]
+    resources = ["all"] * len(keep)
+    for index, share in enumerate(budgets):
+        plan = schedule(value, cost, resources, {"all": share * float(cost.sum())}, order=order)
+        pairs[index] = int(label[list(plan.chosen)].sum())
+    whole = schedule(value, cost, resources, {"all": float(cost.sum()) * (1 + 1e-9)}, order=order)
+    ranks = 1 + np.flatnonzero(label[list(whole.chosen)])
+    apfd = 1 - float(ranks.sum()) / (len(keep) * len(ranks)) + 1 / (2 * len(keep))
+    return Caught((pairs > 0).astype(np.float64), pairs, apfd, loss)
+
+
+def _mean(found: Sequence[Caught]) -> Caught:
+    if len(found) == 1:
+        return found[0]
+    return Caught(
+        np.mean([each.change for each in found], axis=0),
+        np.mean([each.pairs for each in found], axis=0),
+        float(np.mean([each.apfd for each in found])),
+        float(np.mean([each.loss for each in found])),
     )

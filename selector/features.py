@@ -22,8 +22,8 @@ from tithe.data.records import Change, FileEdit, Scenario, Sha
 from tithe.data.uses import MODULE
 from tithe.data.words import Words, tokens
 from tithe.selector.cost import block_estimates, launch_estimates
-from tithe.selector.fold import Cells, Columns, Comparison, Ledger, Step, in_columns
-from tithe.selector.history import HALF_LIVES, History, in_order
+from tithe.selector.fold import Cells, Columns, Comparison, Ledger, Step
+from tithe.selector.history import HALF_LIVES, History
 from tithe.selector.learned import Learned, Together, gather
 from tithe.selector.paths import kind_of
 from tithe.selector.text import TextIndex, code_words_of, index_of, words_of
@@ -195,12 +195,13 @@ class State:
         later: Columns | None = None,
         earlier: Columns | None = None,
     ) -> None:
-        if history.outcomes and (learned is not None or later is not None):
+        told = bool(history.outcomes) or history.columns is not None
+        if told and (learned is not None or later is not None):
             raise ValueError("what was learned already holds the outcomes of its history")
         self.scenarios = tuple(scenarios)
         self._changes = {change.sha: change for change in history.changes}
         self._cells = Cells(self.scenarios)
-        self._columns = later or in_columns(in_order(history.outcomes), self._cells)
+        self._columns = history.in_columns(self._cells) if later is None else later
         self._next = 0
         self.now = -np.inf
         self.tick = 0

@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Comparison = tuple[Sha, Sha]
 """Base and change."""
+DIRECT = frozenset({"ab", "import"})
+"""Sources that measure a change by itself, at a time that its arrival alone decides."""
 
 
 class Cells:
@@ -51,6 +53,7 @@ class Columns:
         comparisons: Base and change, by the numbers in `comparison`.
         weight: Confidence times weight.
         strength: Of the source.
+        direct: Whether its source measures a change by itself; see `DIRECT`.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -59,10 +62,37 @@ class Columns:
     failing: NDArray[np.bool_]
     weight: Floats
     strength: NDArray[np.int8]
+    direct: NDArray[np.bool_]
     known_at: Floats
 
     def __len__(self) -> int:
         return len(self.known_at)
+
+    def before(self, t: float) -> Columns:
+        """Those that were known before `t`."""
+        return self._taken(np.arange(int(np.searchsorted(self.known_at, t, side="left"))), self.known_at)
+
+    def known(self, at: Floats) -> Columns:
+        """The same outcomes, had each become known `at` then, (n,).
+
+        What becomes known at once is ordered by change, scenario and metric, and then as it was.
+        """
+        told = sorted(range(len(self.comparisons)), key=lambda n: self.comparisons[n][::-1])
+        rank = np.empty(len(told), dtype=np.int32)
+        rank[told] = np.arange(len(told))
+        return self._taken(np.lexsort((self.cell, rank[self.comparison], at)), at)
+
+    def _taken(self, rows: Indices, at: Floats) -> Columns:
+        return Columns(
+            self.comparisons,
+            self.comparison[rows],
+            self.cell[rows],
+            self.failing[rows],
+            self.weight[rows],
+            self.strength[rows],
+            self.direct[rows],
+            at[rows],
+        )
 
 
 def in_columns(outcomes: Iterable[Outcome], cells: Cells) -> Columns:
@@ -75,12 +105,13 @@ def in_columns(outcomes: Iterable[Outcome], cells: Cells) -> Columns:
             outcome.verdict in FAILING,
             outcome.weight * outcome.confidence,
             STRENGTH[outcome.source],
+            outcome.source in DIRECT,
             outcome.known_at,
         )
         for outcome in outcomes
         if outcome.verdict != "error" and (cell := cells.find(outcome.scenario, outcome.metric)) >= 0
     ]
-    table = list(zip(*rows, strict=True)) if rows else [()] * 6
+    table = list(zip(*rows, strict=True)) if rows else [()] * 7
     return Columns(
         tuple(numbers),
         np.array(table[0], dtype=np.int32),
@@ -88,7 +119,8 @@ def in_columns(outcomes: Iterable[Outcome], cells: Cells) -> Columns:
         np.array(table[2], dtype=np.bool_),
         np.array(table[3], dtype=np.float64),
         np.array(table[4], dtype=np.int8),
-        np.array(table[5], dtype=np.float64),
+        np.array(table[5], dtype=np.bool_),
+        np.array(table[6], dtype=np.float64),
     )
 
 
@@ -113,12 +145,14 @@ def from_known(known: KnownOutcomes, cells: Cells) -> Columns:
         _FAILING[rows["verdict"]],
         rows["weight"] * rows["confidence"],
         _STRENGTH[rows["source"]],
+        _DIRECT[rows["source"]],
         rows["known_at"],
     )
 
 
 _ERROR = VERDICTS.index("error")
 _FAILING = np.array([verdict in FAILING for verdict in VERDICTS])
+_DIRECT = np.array([source in DIRECT for source in SOURCES])
 _STRENGTH = np.array([STRENGTH[source] for source in SOURCES], dtype=np.int8)  # type: ignore[index]
 
 

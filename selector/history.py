@@ -7,18 +7,19 @@ that the scenario can fail, and not who did it.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from tithe.data.records import FAILING, STRENGTH, Change, Outcome, Scenario, ScenarioName, Sha
+import numpy as np
+from numpy.typing import NDArray
+
+from tithe.data.records import Change, Outcome, ScenarioName
+from tithe.selector.fold import Cells, Columns, Floats, Indices, in_columns
 
 HALF_LIVES = (5.0, 20.0, 80.0)
 """Of a scenario's own rate, in measured changes."""
 LABEL_LAG = 1
 """A direct measurement is taken to be known just after this many later changes, in a replayed history."""
-DIRECT = frozenset({"ab", "import"})
-"""Sources that measure a change by itself, at a time that its arrival alone decides."""
 
 
 @dataclass(frozen=True)
@@ -34,48 +35,30 @@ class History:
     outcomes: tuple[Outcome, ...] = ()
     launch_seconds: Mapping[ScenarioName, float] = field(default_factory=dict)
     blocks: Mapping[ScenarioName, float] = field(default_factory=dict)
+    columns: Columns | None = None
+    """Instead of `outcomes`, where they are millions; of the cells of the scenarios in order of their names."""
+
+    def in_columns(self, cells: Cells) -> Columns:
+        """The outcomes of `cells`, in the order in which they became known."""
+        return in_columns(in_order(self.outcomes), cells) if self.columns is None else self.columns
 
 
-@dataclass(frozen=True)
-class Label:
-    """Whether a change made a scenario fail. `weight` is what it counts: confidence times weight."""
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Whether changes made scenarios fail, (n,) each, in order of change and scenario.
 
-    change: Sha
-    scenario: ScenarioName
-    failing: bool
-    weight: float
+    Attributes:
+        change: Place in the history's changes; `scenario` in the scenarios.
+        weight: What each counts: confidence times weight, above 0.
+    """
 
+    change: Indices
+    scenario: Indices
+    failing: NDArray[np.bool_]
+    weight: Floats
 
-class Pair:
-    """The outcomes of one pair, folded as they arrive: per metric the strongest source counts, then the latest."""
-
-    __slots__ = ("_metrics",)
-
-    def __init__(self) -> None:
-        self._metrics: dict[str, tuple[bool, float, int]] = {}
-
-    def add(self, outcome: Outcome) -> None:
-        strength = STRENGTH[outcome.source]
-        known = self._metrics.get(outcome.metric)
-        if known is None or strength >= known[2]:
-            weight = outcome.weight * outcome.confidence
-            self._metrics[outcome.metric] = (outcome.verdict in FAILING, weight, strength)
-
-    @property
-    def failing(self) -> bool:
-        return any(failing for failing, _, _ in self._metrics.values())
-
-    @property
-    def weight(self) -> float:
-        """Of the failing metrics if any fails, otherwise the least sure of those that passed."""
-        failing = [weight for fails, weight, _ in self._metrics.values() if fails]
-        return max(failing) if failing else min((w for _, w, _ in self._metrics.values()), default=0.0)
-
-
-def usable(outcome: Outcome, scenarios: Mapping[ScenarioName, Scenario]) -> bool:
-    """An outcome that says something about a scenario that still exists, on a metric that decides."""
-    scenario = scenarios.get(outcome.scenario)
-    return scenario is not None and outcome.verdict != "error" and outcome.metric in scenario.gate
+    def __len__(self) -> int:
+        return len(self.change)
 
 
 def in_order(outcomes: Iterable[Outcome]) -> list[Outcome]:
@@ -85,37 +68,49 @@ def in_order(outcomes: Iterable[Outcome]) -> list[Outcome]:
     )
 
 
-def labels(history: History, scenarios: Sequence[Scenario]) -> list[Label]:
-    """A label for every pair measured against the change's own parent, in order of change and name."""
-    by_name = {scenario.name: scenario for scenario in scenarios}
-    parent = {change.sha: change.parent for change in history.changes}
-    position = {change.sha: at for at, change in enumerate(history.changes)}
-    pairs: dict[tuple[Sha, ScenarioName], Pair] = defaultdict(Pair)
-    for outcome in in_order(history.outcomes):
-        if usable(outcome, by_name) and parent.get(outcome.change) == outcome.base:
-            pairs[outcome.change, outcome.scenario].add(outcome)
-    return [
-        Label(sha, name, pair.failing, pair.weight)
-        for (sha, name), pair in sorted(pairs.items(), key=lambda item: (position[item[0][0]], item[0][1]))
-        if pair.weight > 0
-    ]
+def labels(changes: Sequence[Change], columns: Columns, cells: Cells) -> Labels:
+    """A label for every pair measured against the change's own parent.
+
+    Of several outcomes of one metric the strongest source speaks, then the newest. A pair fails if any metric does;
+    its weight is the largest of those that fail, otherwise the least of those that passed.
+    """
+    place = {(change.parent, change.sha): at for at, change in enumerate(changes)}
+    own = np.array([place.get(comparison, -1) for comparison in columns.comparisons], dtype=np.intp)
+    change = own[columns.comparison] if len(columns) else np.zeros(0, dtype=np.intp)
+    rows = np.flatnonzero(change >= 0)
+    rows = rows[np.lexsort((columns.strength[rows], columns.cell[rows], change[rows]))]
+    rows = rows[_lasts(change[rows], columns.cell[rows])]
+    change, scenario = change[rows], cells.scenario[columns.cell[rows]]
+    failing, weight = columns.failing[rows], columns.weight[rows]
+    starts = np.flatnonzero(np.concatenate([[True], _lasts(change, scenario)[:-1]])) if len(rows) else rows
+    if not len(rows):
+        return Labels(change, scenario, failing, weight)
+    fails = np.logical_or.reduceat(failing, starts)
+    most = np.maximum.reduceat(np.where(failing, weight, 0.0), starts)
+    least = np.minimum.reduceat(np.where(failing, np.inf, weight), starts)
+    counts = np.where(fails, most, least)
+    kept = counts > 0
+    return Labels(change[starts][kept], scenario[starts][kept], fails[kept], counts[kept])
 
 
-def replayed(history: History, *, lag: int = LABEL_LAG) -> History:
-    """The history as it would have been known, had each change been measured soon after it came.
+def _lasts(one: NDArray[np.integer], other: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """(n,), whether what follows is of another pair; equal pairs stand together."""
+    if not len(one):
+        return np.zeros(0, dtype=np.bool_)
+    return np.concatenate([(one[1:] != one[:-1]) | (other[1:] != other[:-1]), [True]])
+
+
+def replayed(changes: Sequence[Change], columns: Columns, *, lag: int = LABEL_LAG) -> Columns:
+    """The outcomes as they would have been known, had each change been measured soon after it came.
 
     A recorded history is often measured long after its changes. Taken as it is, every training row would
     see an empty past and `select` a full one. A direct measurement therefore counts as known no later than
     just after the `lag`-th next change; what was inferred later (bisection, sweeps, people) keeps its time.
     """
-    changes = sorted(history.changes, key=lambda change: change.time)
-    position = {change.sha: at for at, change in enumerate(changes)}
-
-    def known(outcome: Outcome) -> Outcome:
-        at = position.get(outcome.change)
-        if at is None or outcome.source not in DIRECT or at + lag >= len(changes):
-            return outcome
-        latest = changes[at + lag].time
-        return outcome if outcome.known_at <= latest else replace(outcome, known_at=latest)
-
-    return replace(history, outcomes=tuple(known(outcome) for outcome in history.outcomes))
+    ordered = sorted(changes, key=lambda change: change.time)
+    follower = {change.sha: ordered[at + lag].time for at, change in enumerate(ordered[: len(ordered) - lag])}
+    latest = np.array([follower.get(sha, np.inf) for _, sha in columns.comparisons])
+    if not len(columns):
+        return columns
+    moment = np.where(columns.direct, latest[columns.comparison], np.inf)
+    return columns.known(np.minimum(columns.known_at, moment))

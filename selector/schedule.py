@@ -11,7 +11,11 @@ This is monotone and submodular, and greedy by gain per cost with filling on has
 a bigger budget never lowers the value. Where two runs first part, the bigger one takes an item that did not
 fit into the smaller, whose whole remaining budget is smaller than that item and is filled at no better rate.
 The greedy run is tried from each of a fixed set of first picks, which mends its worst case (a small item
-that keeps a valuable large one out) and keeps the property, as the best of several such runs.
+that keeps a valuable large one out) and keeps the property, as the best of several such runs. A budget of many
+times the dearest of them has no such case: there they are tried up to that, and the one greedy run goes on.
+
+Gains only fall as more is chosen, so that what was far behind cannot lead before all in front of it have fallen:
+a greedy run looks again at the few in front, and at all only where none of those leads any more.
 """
 
 from __future__ import annotations
@@ -28,6 +32,10 @@ OWN = 0.3
 """Part of each chance that no other scenario shares."""
 MAX_CAUSES = 32
 FIRST_PICKS = 24
+TIGHT = 8.0
+"""Times the dearest first pick, above which a budget is not tight."""
+FRONT = 96
+"""Scenarios that a greedy run looks at for each pick."""
 
 Floats = NDArray[np.float64]
 
@@ -127,12 +135,18 @@ def schedule(
 
 
 def _fill(order: NDArray[np.intp], cost: Floats, budget: float) -> list[int]:
+    """In that order, whatever still fits."""
     left = budget
-    picks = []
-    for at in order:
-        if cost[at] <= left:
-            picks.append(int(at))
-            left -= float(cost[at])
+    picks: list[int] = []
+    rest = order[cost[order] <= left]
+    while rest.size:
+        # What is spent is summed one by one, so that the last cent is the same however many go at once.
+        after = np.subtract.accumulate(np.concatenate([[left], cost[rest]]))[1:]
+        taken = int(np.argmax(after < 0)) if (after < 0).any() else len(rest)
+        picks += rest[:taken].tolist()
+        left = float(after[taken - 1])
+        rest = rest[taken:]
+        rest = rest[cost[rest] <= left]
     return picks
 
 
@@ -142,10 +156,12 @@ def _best(value: Value, cost: Floats, budget: float) -> list[int]:
     best_value = value.of(best)
     if len(best) < len(cost):
         alone = value.gains(np.ones(len(value.weight)))
-        for first in np.argsort(-alone, kind="stable")[:FIRST_PICKS]:
-            if cost[first] > budget:
+        firsts = np.argsort(-alone, kind="stable")[:FIRST_PICKS]
+        tight = min(budget, TIGHT * float(cost[firsts].max()))
+        for first in firsts:
+            if cost[first] > tight:
                 continue
-            picks = _greedy(value, cost, budget, (int(first),))
+            picks = _greedy(value, cost, tight, (int(first),))
             found = value.of(picks)
             if found > best_value * (1 + 1e-12):
                 best, best_value = picks, found
@@ -153,33 +169,61 @@ def _best(value: Value, cost: Floats, budget: float) -> list[int]:
 
 
 def _greedy(value: Value, cost: Floats, budget: float, first: tuple[int, ...]) -> list[int]:
+    """By gain per cost, `first` before all others; ties go to the lower index."""
     missed = np.ones(len(value.weight))
     free = np.ones(len(cost), dtype=np.bool_)
-    picks: list[int] = []
+    picks = list(first)
     left = budget
-    waiting = list(first)
-    while True:
-        if waiting:
-            at = waiting.pop()
-        else:
-            open_ = free & (cost <= left)
-            if not open_.any():
-                return picks
-            at = int(np.argmax(np.where(open_, value.gains(missed) / cost, -np.inf)))
-        picks.append(at)
+    for at in first:
         free[at] = False
         left -= float(cost[at])
         missed = missed * (1.0 - value.detect[at])
+    if not value.weight.size:
+        rate = np.where(free, value.own / cost, -np.inf)
+        return picks + _fill(np.argsort(-rate, kind="stable")[: int(free.sum())], cost, left)
+    while True:
+        open_ = np.flatnonzero(free & (cost <= left))
+        if not open_.size:
+            return picks
+        rate = value.gains(missed)[open_] / cost[open_]
+        lead = int(np.argmax(rate))
+        if rate[lead] <= 0:
+            return picks + _fill(open_, cost, left)
+        front, floor = _front(rate)
+        front = open_[front]
+        own, detect, price = value.own[front], value.detect[front], cost[front]
+        fits = np.ones(len(front), dtype=np.bool_)
+        at, place = int(open_[lead]), int(np.searchsorted(front, open_[lead]))
+        while True:
+            picks.append(at)
+            free[at] = False
+            left -= float(cost[at])
+            missed = missed * (1.0 - value.detect[at])
+            fits[place] = False
+            fits &= price <= left
+            ahead = np.where(fits, (own + detect @ (value.weight * missed)) / price, -np.inf)
+            place = int(np.argmax(ahead))
+            if not ahead[place] > floor:
+                break
+            at = int(front[place])
+
+
+def _front(rate: Floats) -> tuple[NDArray[np.intp], float]:
+    """The places of the highest rates, in order, and the highest of the others."""
+    if len(rate) <= FRONT:
+        return np.arange(len(rate)), -np.inf
+    split = np.argpartition(-rate, FRONT)
+    front, lead = split[:FRONT], int(np.argmax(rate))
+    if lead not in front:  # one of several that are equal at the border
+        front[-1] = lead
+    floor = float(rate[split[FRONT]])
+    return np.sort(front), floor
 
 
 def _by_rate(chosen: Sequence[int], value: Value, cost: Floats) -> list[int]:
     """The same set, what catches most per second first: stopping early loses least."""
-    missed = np.ones(len(value.weight))
-    rest = sorted(chosen)
-    ordered = []
-    while rest:
-        rate = (value.gains(missed) / cost)[rest]
-        at = rest.pop(int(np.argmax(rate)))
-        ordered.append(at)
-        missed = missed * (1.0 - value.detect[at])
-    return ordered
+    at = np.array(sorted(chosen), dtype=np.intp)
+    if not at.size:
+        return []
+    here = Value(value.own[at], value.weight, value.detect[at])
+    return [int(at[place]) for place in _greedy(here, cost[at], np.inf, ())]

@@ -1,8 +1,9 @@
 """From history to a model, and an honest word on whether it is better.
 
-Changes are walked in time; the rows of each are made as of the moment that it came. The later part is
+Changes are walked once, in time; the rows of each are made as of the moment that it came. The later part is
 scored by models that were trained on the earlier (rolling origin), which gives the calibration, the backtest
-and the ground for promotion. The model that is saved is then trained on all.
+and the ground for promotion. The model that is saved is then trained on all. Of each change no more is kept than
+the rows to train on, so that millions of pairs fit into a small machine.
 
 With some ten faulty changes nearly everything can be learnt wrongly: trees are tiny, start from the prior,
 follow known directions, and count in proportion to the evidence.
@@ -10,7 +11,8 @@ follow known directions, and count in proportion to the evidence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tithe.data.graph import ScenarioGraph
-from tithe.data.records import Change
+from tithe.data.records import Change, Scenario
 from tithe.selector import prior
-from tithe.selector.backtest import RANDOM_DRAWS, Backtest, Case, evaluate, mean_rows, ranked_by
+from tithe.selector.backtest import RANDOM_DRAWS, Backtest, Case, Tally, drawn
 from tithe.selector.features import CHANGE_FEATURES, FEATURES, MONOTONE, State
-from tithe.selector.history import History, labels, replayed
+from tithe.selector.fold import Cells, Floats, Indices
+from tithe.selector.history import History, Labels, labels, replayed
 from tithe.selector.model import (
     Calibration,
     Evidence,
@@ -49,8 +52,11 @@ LEAST_FAULTY = 3
 """Faulty changes on each side of the split in time, below which no backtest is made."""
 
 MANY_FAULTY = 100
-
-Floats = NDArray[np.float64]
+PASSING_FOR_ONE = 20
+"""Passing pairs to train on for each that fails, where there are more than LEAST_PASSING."""
+LEAST_PASSING = 1_000_000
+MOST_DRAWN = 4_000
+"""Rankings of the baseline that draws, over all changes: the more there are, the fewer of each tell its mean."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,7 @@ class Fit:
     share: float
     text: str
     rounds: int
+    params: Mapping[str, float | int | str | bool]
 
     def raw(self, rows: NDArray[np.float32]) -> Floats:
         """Log odds before calibration."""
@@ -98,11 +105,9 @@ def train(
     Raises:
         ModelError: The model cannot be written.
     """
-    past = replace(history, outcomes=tuple(o for o in history.outcomes if o.known_at < now))
-    cases = cases_of(past, config, graph_of, seed=seed)
-    evidence = _evidence(cases)
-    passing = evidence.pairs - evidence.failing_pairs
-    if not evidence.failing_pairs or not passing:
+    walk = Walk(history, config.scenarios, now)
+    evidence = evidence_of(walk.labels)
+    if not evidence.failing_pairs or evidence.failing_pairs == evidence.pairs:
         lack = (
             "no change is known to have failed"
             if not evidence.failing_pairs
@@ -111,55 +116,140 @@ def train(
         return TrainReport(
             "", False, f"nothing to learn from yet: {lack}; the prior serves", Backtest(), evidence
         )
-    held = _hold_out(cases, seed)
-    better, why = _judge(held, evidence, incumbent)
-    fit = fit_trees(cases, seed)
-    times = [case.context.change.time for case in cases]
+    rows = Rows(walk.labels, seed)
+    trial = Trial(walk, rows, incumbent, seed)
+    times = []
+    for case in walk.cases(graph_of, seed):
+        trial.score(case)
+        rows.add(case)
+        times.append(case.context.change.time)
+    backtest = trial.backtest()
+    better, why = _judge(trial, backtest, evidence, incumbent)
+    fit = fit_trees(rows, walk.labels, seed, len(walk.scenarios))
     info = ModelInfo(
         next_version(models_dir),
         FEATURES,
         prior.VERSION,
         fit.share,
-        _calibrate(held.cases, held.raw),
+        trial.calibration(walk.labels),
         evidence,
         (min(times), max(times)),
         now,
         seed,
-        parameters(evidence.faulty, evidence.pairs, seed),
+        fit.params,
         fit.rounds,
-        held.backtest,
+        backtest,
     )
     version = save(info, fit.text, models_dir).name
-    return TrainReport(version, better, why, held.backtest, evidence)
+    return TrainReport(version, better, why, backtest, evidence)
 
 
-def cases_of(
-    history: History, config: Config, graph_of: Callable[[Change], ScenarioGraph], *, seed: int
-) -> list[Case]:
-    """Every labelled change with its rows as of the moment that it came, in order of time."""
-    scenarios = tuple(sorted(config.scenarios, key=lambda scenario: scenario.name))
-    at = {scenario.name: index for index, scenario in enumerate(scenarios)}
-    found: dict[str, tuple[Floats, Floats]] = {}
-    for label in labels(history, scenarios):
-        values, weights = found.setdefault(label.change, (np.zeros(len(scenarios)), np.zeros(len(scenarios))))
-        values[at[label.scenario]] = float(label.failing)
-        weights[at[label.scenario]] = label.weight
-    state = State(replayed(history), scenarios)
-    cases = []
-    for change in sorted(history.changes, key=lambda change: (change.time, change.index)):
-        if change.sha in found:
+class Walk:
+    """Labelled changes in the order of time, each with its rows as of the moment that it came."""
+
+    def __init__(self, history: History, scenarios: Sequence[Scenario], now: float) -> None:
+        """Of what was known before `now`."""
+        self.scenarios = tuple(sorted(scenarios, key=lambda scenario: scenario.name))
+        self.changes = tuple(sorted(history.changes, key=lambda change: (change.time, change.index)))
+        self._cells = Cells(self.scenarios)
+        self._columns = history.in_columns(self._cells).before(now)
+        self.labels = labels(self.changes, self._columns, self._cells)
+        self._seen = replayed(self.changes, self._columns)
+        self._history = replace(history, changes=self.changes, outcomes=(), columns=None)
+
+    def labels_at(self, t: float) -> Labels:
+        """Those that were known before `t`, had each change been measured soon after it came."""
+        return labels(self.changes, self._seen.before(t), self._cells)
+
+    def cases(self, graph_of: Callable[[Change], ScenarioGraph], seed: int) -> Iterator[Case]:
+        """One at a time."""
+        state = State(self._history, self.scenarios, later=self._seen)
+        borders = np.searchsorted(self.labels.change, np.arange(len(self.changes) + 1)).tolist()
+        for at, (low, high) in enumerate(pairwise(borders)):
+            if low == high:
+                continue
+            change = self.changes[at]
+            of = self.labels.scenario[low:high]
+            label, weight = np.zeros((2, len(self.scenarios)))
+            label[of], weight[of] = self.labels.failing[low:high], self.labels.weight[low:high]
             context = context_of(state, change, graph_of(change), change.time, seed)
-            cases.append(Case(context, *found[change.sha]))
-    return cases
+            yield Case(context, label, weight, at)
 
 
-def _evidence(cases: Sequence[Case]) -> Evidence:
+def evidence_of(known: Labels) -> Evidence:
+    """How much there is to learn from."""
     return Evidence(
-        len(cases),
-        sum(len(case.measured) for case in cases),
-        sum(int((case.label[case.measured] > 0).sum()) for case in cases),
-        sum(case.faulty for case in cases),
+        len(np.unique(known.change)),
+        len(known),
+        int(known.failing.sum()),
+        len(np.unique(known.change[known.failing])),
     )
+
+
+class Rows:
+    """The rows to train on, as they come: of every failing pair, and of as many others as are worth their memory.
+
+    What is left out is drawn by the seed and the change, and what stays of its kind counts for it.
+    """
+
+    def __init__(self, known: Labels, seed: int) -> None:
+        failing = int(known.failing.sum())
+        passing = max(len(known) - failing, 1)
+        self._keep = min(1.0, max(LEAST_PASSING, PASSING_FOR_ONE * failing) / passing)
+        self._seed = seed
+        self._key: list[NDArray[np.int64]] = []
+        self._rows: list[NDArray[np.float32]] = []
+        self._prior: list[Floats] = []
+        self._scale: list[Floats] = []
+
+    def add(self, case: Case) -> None:
+        """Takes the labelled pairs of the next change."""
+        at = np.flatnonzero(case.weight > 0)
+        scale = np.ones(len(at))
+        if self._keep < 1.0:
+            text = f"{self._seed}:{case.context.change.sha}:{case.context.change.parent}"
+            draw = np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))
+            failing = case.label[at] > 0
+            kept = failing | (draw.random(len(at)) < self._keep)
+            at, scale = at[kept], np.where(failing[kept], 1.0, 1.0 / self._keep)
+        rows = case.context.rows[at]
+        self._key.append(_keys(np.full(len(at), case.number), at, len(case.label)))
+        self._rows.append(rows)
+        self._prior.append(prior.prior_logit(rows))
+        self._scale.append(scale)
+
+    def labelled(
+        self, known: Labels, scenarios: int
+    ) -> tuple[list[NDArray[np.float32]], Floats, Floats, Floats]:
+        """Rows (in parts), label, weight and log odds of the prior, (n,), of the pairs that `known` labels."""
+        key = np.concatenate(self._key) if self._key else np.zeros(0, dtype=np.int64)
+        label, weight = _label_of(key, known, scenarios)
+        used = weight > 0
+        ends = np.cumsum([len(part) for part in self._key])[:-1]
+        parts = [
+            rows if there.all() else rows[there]
+            for rows, there in zip(self._rows, np.split(used, ends), strict=True)
+            if there.any()
+        ]
+        scale = np.concatenate(self._scale)[used]
+        return parts, label[used], weight[used] * scale, np.concatenate(self._prior)[used]
+
+
+def _keys(change: Indices, scenario: Indices, scenarios: int) -> NDArray[np.int64]:
+    """(n,), a number for each pair, in the order of `Labels`."""
+    found: NDArray[np.int64] = change.astype(np.int64) * scenarios + scenario
+    return found
+
+
+def _label_of(key: NDArray[np.int64], known: Labels, scenarios: int) -> tuple[Floats, Floats]:
+    """Label and weight of pairs, (n,) each; the weight of one that has no label is 0."""
+    label, weight = np.zeros((2, len(key)))
+    own = _keys(known.change, known.scenario, scenarios)
+    if len(own) and len(key):
+        at = np.minimum(np.searchsorted(own, key), len(own) - 1)
+        there = own[at] == key
+        label[there], weight[there] = known.failing[at[there]], known.weight[at[there]]
+    return label, weight
 
 
 def parameters(faulty: int, pairs: int, seed: int) -> dict[str, float | int | str | bool]:
@@ -188,26 +278,24 @@ def rounds_for(faulty: int) -> int:
     return int(min(30 + 2 * faulty, 300))
 
 
-def fit_trees(cases: Sequence[Case], seed: int) -> Fit:
-    """Trees on top of the prior. Without a failing and a passing pair there are none."""
-    evidence = _evidence(cases)
+def fit_trees(rows: Rows, known: Labels, seed: int, scenarios: int) -> Fit:
+    """Trees on top of the prior, for the pairs that `known` labels. Without a failing and a passing one, none."""
+    evidence = evidence_of(known)
     if not evidence.failing_pairs or evidence.failing_pairs == evidence.pairs:
-        return Fit(Trees(FEATURES, ()), 0.0, "", 0)
+        return Fit(Trees(FEATURES, ()), 0.0, "", 0, {})
     import lightgbm
 
-    rows = np.concatenate([case.context.rows[case.measured] for case in cases])
-    label = np.concatenate([case.label[case.measured] for case in cases])
-    weight = np.concatenate([case.weight[case.measured] for case in cases])
-    params = parameters(evidence.faulty, evidence.pairs, seed)
+    parts, label, weight, start = rows.labelled(known, scenarios)
+    params = parameters(evidence.faulty, len(label), seed)
     rounds = rounds_for(evidence.faulty)
     # What is the same for all scenarios of a change is seen only as often as there are changes: with few of
     # them it is learnt by heart, and it cannot tell one scenario from another.
     contri = 0.1 if evidence.faulty < MANY_FAULTY else 1.0
     data = lightgbm.Dataset(
-        rows,
+        parts,
         label=label,
         weight=weight,
-        init_score=prior.prior_logit(rows),
+        init_score=start,
         feature_name=list(FEATURES),
         params={"verbosity": -1, "max_bin": params["max_bin"]},
     )
@@ -221,74 +309,89 @@ def fit_trees(cases: Sequence[Case], seed: int) -> Fit:
         num_boost_round=rounds,
     )
     text: str = booster.model_to_string()
-    return Fit(parse(text), share_of(evidence.faulty), text, rounds)
+    return Fit(parse(text), share_of(evidence.faulty), text, rounds, params)
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """Later changes, scored by models that were trained on earlier ones; empty if there were too few.
+class Trial:
+    """Later changes, scored by models that were trained on earlier ones: rolling origin.
 
-    `raw` are log odds before, `chance` after a calibration on earlier folds, (cases, scenarios).
+    It begins after the first two fifths of the faulty changes. At each of `FOLDS` borders a model is trained on what
+    was known by then, and calibrated on the changes that the models before it had scored.
     """
 
-    cases: tuple[Case, ...]
-    raw: Floats
-    chance: Floats
-    backtest: Backtest
+    def __init__(self, walk: Walk, rows: Rows, incumbent: Model | None, seed: int) -> None:
+        self._walk, self._rows, self._seed = walk, rows, seed
+        self._incumbent = incumbent
+        self.tally = Tally()
+        self.duel = Tally()
+        """Of the changes that the incumbent was not trained on."""
+        self._key: list[NDArray[np.int64]] = []
+        self._raw: list[Floats] = []
+        self._fit: Fit | None = None
+        self._calibration = Calibration()
+        labelled = np.unique(walk.labels.change)
+        faulty = np.unique(walk.labels.change[walk.labels.failing])
+        first = max(LEAST_FAULTY, len(faulty) * 2 // 5)
+        self._borders: frozenset[int] = frozenset()
+        self._draws = 0
+        if len(faulty) >= first + LEAST_FAULTY:
+            held = labelled[np.searchsorted(labelled, faulty[first - 1]) + 1 :]
+            cuts = np.unique(np.linspace(0, len(held), FOLDS + 1).astype(int))[:-1]
+            self._borders = frozenset(held[cuts].tolist())
+            self._draws = min(RANDOM_DRAWS, max(2, MOST_DRAWN // (len(faulty) - first)))
+
+    def score(self, case: Case) -> None:
+        """Scores the next change, if it is one of the later ones. Its rows must not be in `rows` yet."""
+        if case.number in self._borders:
+            known = self._walk.labels_at(case.context.change.time)
+            self._fit = fit_trees(self._rows, known, self._seed, len(case.label))
+            self._calibration = self.calibration(known)
+        if self._fit is None:
+            return
+        raw = self._fit.raw(case.context.rows)
+        at = np.flatnonzero(case.weight > 0)
+        self._key.append(_keys(np.full(len(at), case.number), at, len(case.label)))
+        self._raw.append(raw[at])
+        chance = prior.expit(self._calibration.slope * raw + self._calibration.intercept)
+        ours = Ranking(chance, joint=True)
+        self.tally.add(
+            case,
+            {
+                MODEL: [ours],
+                **{
+                    each.name: [each.rank(case.context)] for each in (PRIOR, *BASELINES) if each is not RANDOM
+                },
+                RANDOM.name: drawn(RANDOM, case, self._draws),
+            },
+        )
+        if self._incumbent is not None and case.context.change.time > self._incumbent.info.window[1]:
+            self.duel.add(case, {MODEL: [ours], INCUMBENT: [self._incumbent.ranker().rank(case.context)]})
+
+    def calibration(self, known: Labels) -> Calibration:
+        """On the changes scored so far, by models of earlier time, as far as `known` labels them."""
+        if not self._key:
+            return Calibration()
+        label, weight = _label_of(np.concatenate(self._key), known, len(self._walk.scenarios))
+        used = weight > 0
+        return fit_calibration(np.concatenate(self._raw)[used], label[used], weight[used])
+
+    def backtest(self) -> Backtest:
+        """Of all changes that were scored; empty if there were too few."""
+        return self.tally.backtest() if len(self.tally) else Backtest()
 
 
-def _hold_out(cases: Sequence[Case], seed: int) -> HeldOut:
-    """Rolling origin over the changes after the first two fifths of the faulty ones."""
-    faulty = [at for at, case in enumerate(cases) if case.faulty]
-    first = max(LEAST_FAULTY, len(faulty) * 2 // 5)
-    if len(faulty) < first + LEAST_FAULTY:
-        return HeldOut((), np.zeros((0, 0)), np.zeros((0, 0)), Backtest())
-    start = faulty[first - 1] + 1
-    held = tuple(cases[start:])
-    raw = np.zeros((len(held), len(cases[0].label)))
-    chance = np.zeros_like(raw)
-    borders = np.unique(np.linspace(0, len(held), FOLDS + 1).astype(int)).tolist()
-    for low, high in pairwise(borders):
-        fit = fit_trees(cases[: start + low], seed)
-        calibration = _calibrate(held[:low], raw[:low])
-        for at in range(low, high):
-            raw[at] = fit.raw(held[at].context.rows)
-            chance[at] = prior.expit(calibration.slope * raw[at] + calibration.intercept)
-    rankers = (PRIOR, *(ranker for ranker in BASELINES if ranker is not RANDOM))
-    scored = evaluate(
-        held,
-        {
-            MODEL: lambda at: Ranking(chance[at], joint=True),
-            **{ranker.name: ranked_by(ranker, held) for ranker in rankers},
-        },
-    )
-    draws = evaluate(held, {str(draw): ranked_by(RANDOM, held, draw=draw) for draw in range(RANDOM_DRAWS)})
-    backtest = replace(scored, rows=(*scored.rows, mean_rows(RANDOM.name, draws.rows)))
-    return HeldOut(held, raw, chance, backtest)
-
-
-def _calibrate(cases: Sequence[Case], raw: Floats) -> Calibration:
-    """Calibration on cases whose log odds `raw`, (cases, scenarios), came from models of earlier time."""
-    if not cases:
-        return Calibration()
-    weight = np.array([case.weight for case in cases])
-    used = weight > 0
-    label = np.array([case.label for case in cases])
-    return fit_calibration(raw[used], label[used], weight[used])
-
-
-def _judge(held: HeldOut, evidence: Evidence, incumbent: Model | None) -> tuple[bool, str]:
+def _judge(trial: Trial, backtest: Backtest, evidence: Evidence, incumbent: Model | None) -> tuple[bool, str]:
     """Whether the new model should serve, and why."""
     trained = (
         f"trained on {evidence.pairs} pairs of {evidence.changes} changes, {evidence.faulty} of them faulty"
     )
-    if not held.cases:
+    if not backtest.changes:
         return False, (
             f"{trained}: too few to hold later changes back and prove it "
             f"(at least {2 * LEAST_FAULTY} faulty ones are needed); what served so far serves on"
         )
-    scored = f"{held.backtest.changes} later changes ({held.backtest.faulty} faulty)"
-    better, said = _compare(held.backtest, PRIOR.name)
+    scored = f"{backtest.changes} later changes ({backtest.faulty} faulty)"
+    better, said = _compare(backtest, PRIOR.name)
     if not better:
         return (
             False,
@@ -296,26 +399,16 @@ def _judge(held: HeldOut, evidence: Evidence, incumbent: Model | None) -> tuple[
         )
     if incumbent is None:
         return True, f"{trained}; on {scored} better than the prior ({said})"
-    since = [at for at, case in enumerate(held.cases) if case.context.change.time > incumbent.info.window[1]]
-    newer = [held.cases[at] for at in since]
-    count = sum(case.faulty for case in newer)
-    if count >= LEAST_FAULTY:
-        chance = held.chance[since]
-        duel = evaluate(
-            newer,
-            {
-                MODEL: lambda at: Ranking(chance[at], joint=True),
-                INCUMBENT: ranked_by(incumbent.ranker(), newer),
-            },
-        )
+    duel = trial.duel.backtest()
+    if duel.faulty >= LEAST_FAULTY:
         better, said = _compare(duel, INCUMBENT)
         return better, (
-            f"{trained}; on {len(newer)} changes ({count} faulty) that version {incumbent.version} was not "
+            f"{trained}; on {duel.changes} changes ({duel.faulty} faulty) that version {incumbent.version} was not "
             f"trained on {'better' if better else 'no better'} than it ({said})"
         )
     if evidence.pairs > incumbent.info.evidence.pairs:
         return True, (
-            f"{trained}; on {scored} better than the prior ({said}); only {count} faulty changes came after "
+            f"{trained}; on {scored} better than the prior ({said}); only {duel.faulty} faulty changes came after "
             f"version {incumbent.version}, too few to compare on, and that had learnt from "
             f"{incumbent.info.evidence.pairs} pairs"
         )

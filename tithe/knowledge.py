@@ -131,12 +131,18 @@ class Knowledge:
 
     @cached_property
     def history(self) -> History:
-        """All that the store knows, a record each: what a model is trained on."""
+        """All that the store knows: what a model is trained on."""
+        from tithe.data import known
+        from tithe.selector.fold import Cells, from_known
         from tithe.selector.history import History
 
+        store = self._house.store
+        with store.consistent():
+            changes = tuple(store.changes(off_history=True))
+            columns = from_known(known.outcomes(store), Cells(self._scenarios()))
         return History(
-            changes=tuple(self._house.store.changes(off_history=True)),
-            outcomes=tuple(self._house.store.outcomes(superseded=True)),
+            changes=changes,
+            columns=columns,
             launch_seconds=self.standing.launch_seconds,
             blocks=self._blocks(self.standing.noise),
         )

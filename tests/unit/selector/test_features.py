@@ -10,11 +10,17 @@ import pytest
 from tithe.data.records import FileEdit, ScenarioName, Sha
 from tithe.data.words import tokens
 from tithe.selector.features import FAR, FEATURES, MAX_TOUCHED, RUN_FEATURES, State, touched
-from tithe.selector.history import History, labels, replayed
+from tithe.selector.fold import Cells
+from tithe.selector.history import History, Labels, labels, replayed
 from tithe.selector.paths import kind_of
 from tithe.selector.text import index_of, words_of
 
 LATER = 1e9
+
+
+def labels_of(world, history: History) -> Labels:
+    cells = Cells(world.config.scenarios)
+    return labels(history.changes, history.in_columns(cells), cells)
 
 
 def column(rows: np.ndarray, name: str) -> np.ndarray:
@@ -75,18 +81,16 @@ def test_a_correction_replaces_what_it_corrects(worlds) -> None:
     after.advance(LATER)
     assert after.failures[at] == before.failures[at] - 1
     assert after.measured[at] == before.measured[at]
-    assert len(labels(corrected, world.config.scenarios)) == len(labels(history, world.config.scenarios))
-    assert (
-        sum(x.failing for x in labels(corrected, world.config.scenarios))
-        == sum(x.failing for x in labels(history, world.config.scenarios)) - 1
-    )
+    was, now = labels_of(world, history), labels_of(world, corrected)
+    assert len(now) == len(was)
+    assert now.failing.sum() == was.failing.sum() - 1
 
 
 def test_outcomes_over_a_range_label_no_change(worlds) -> None:
     world = worlds(1)
     wide = tuple(replace(o, base=Sha("e" * 40)) for o in world.history(10).outcomes)
     history = History(world.changes, wide)
-    assert labels(history, world.config.scenarios) == []
+    assert len(labels_of(world, history)) == 0
     state = State(history, world.config.scenarios)
     rows = state.rows(world.changes[20], world.graph, LATER)
     assert (column(rows, "co_file") == 0).all()
@@ -109,12 +113,15 @@ def test_metrics_that_do_not_decide_and_errors_and_strangers_are_ignored(worlds)
 def test_a_replay_hides_the_newest_labels_and_keeps_what_was_inferred(worlds) -> None:
     world = worlds(1)
     late = world.history(10, known=1e8)
-    seen = replayed(late, lag=1)
+    cells = Cells(world.config.scenarios)
+    seen = replayed(world.changes, late.in_columns(cells), lag=1)
     position = {change.sha: at for at, change in enumerate(world.changes)}
-    for outcome in seen.outcomes:
-        assert outcome.known_at == world.changes[position[outcome.change] + 1].time
+    for number, known_at in zip(seen.comparison.tolist(), seen.known_at.tolist(), strict=True):
+        assert known_at == world.changes[position[seen.comparisons[number][1]] + 1].time
+    assert (np.diff(seen.known_at) >= 0).all()
     inferred = replace(late, outcomes=tuple(replace(o, source="bisect") for o in late.outcomes))
-    assert replayed(inferred) == inferred
+    kept = replayed(world.changes, inferred.in_columns(cells))
+    np.testing.assert_array_equal(kept.known_at, inferred.in_columns(cells).known_at)
 
 
 def test_files_outside_the_graph_lean_on_their_folder(worlds) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tithe.data.records import Scenario, ScenarioName
 from tithe.selector.cost import decision_cost, launch_estimates, launches
-from tithe.selector.schedule import schedule, value_of
+from tithe.selector.schedule import _greedy, schedule, value_of
 
 
 def plan(chance: list[float], cost: list[float], budget: float, evidence: list[list[float]] | None = None):
@@ -104,3 +104,43 @@ def test_unknown_costs_are_guessed_from_the_like() -> None:
     assert seconds.tolist() == [1.0, 50.0, 50.0, 0.5]
     assert guessed.tolist() == [False, False, True, True]
     assert launch_estimates([SCENARIO], {})[0][0] == pytest.approx(3.0)
+
+
+def plain_greedy(value, cost: np.ndarray, budget: float) -> list[int]:
+    """Looks at everything before every pick."""
+    missed, free, left = np.ones(len(value.weight)), np.ones(len(cost), dtype=bool), budget
+    picks: list[int] = []
+    while (open_ := free & (cost <= left)).any():
+        at = int(np.argmax(np.where(open_, value.gains(missed) / cost, -np.inf)))
+        picks.append(at)
+        free[at] = False
+        left -= float(cost[at])
+        missed = missed * (1.0 - value.detect[at])
+    return picks
+
+
+@pytest.mark.parametrize("causes", [0, 1, 6])
+@pytest.mark.parametrize("seed", range(6))
+def test_looking_at_the_front_alone_picks_what_looking_at_all_picks(seed: int, causes: int) -> None:
+    rng = np.random.default_rng(seed)
+    count = 700
+    chance = rng.random(count) ** 4 * (rng.random(count) < 0.8)
+    chance[300:400] = chance[200:300]
+    cost = rng.choice([0.5, 1.0, 2.5, 7.0], count) if seed % 2 else rng.lognormal(0, 1, count)
+    evidence = rng.random((count, causes)) * (rng.random((count, causes)) < 0.4)
+    evidence[300:400] = evidence[200:300]
+    value = value_of(chance, evidence)
+    for share in (0.02, 0.3, 1.1):
+        budget = share * cost.sum()
+        found, plain = _greedy(value, cost, budget, ()), plain_greedy(value, cost, budget)
+        assert cost[found].sum() <= budget * (1 + 1e-12)
+        assert len(set(found)) == len(found)
+        assert value.of(found) == pytest.approx(value.of(plain), rel=1e-9)
+        rates = [len(set(found[:n]) ^ set(plain[:n])) for n in (10, 100)]
+        assert max(rates) <= 2  # but for what rounding makes equal
+
+
+def test_a_large_problem_with_everything_equal_ends(  # ties everywhere are the worst case of the front
+) -> None:
+    value = value_of(np.full(2000, 0.1), np.ones((2000, 3)))
+    assert schedule(value, np.ones(2000), ["cpu"] * 2000, {"cpu": 400.0}).chosen == tuple(range(400))

@@ -25,6 +25,7 @@ from tithe.data.records import (
 )
 from tithe.data.store import Store
 from tithe.selector.features import State
+from tithe.selector.fold import Cells
 from tithe.selector.history import History, in_order, labels
 from tithe.selector.learned import Learned
 from tithe.selector.standing import ARRAYS, CURRENT, FOLDER, INFO, Standing, standing
@@ -264,7 +265,8 @@ def test_a_superseded_outcome_labels_nothing_and_was_known_until_then() -> None:
     corrected = one(2, known_at=5.0, verdict="same", source="human")
     late_machine = one(2, known_at=6.0, verdict="regressed")
     history = History(CHANGES, (late_machine, corrected, false_alarm))
-    assert [label.failing for label in labels(history, SCENARIOS)] == [False]
+    cells = Cells(SCENARIOS)
+    assert labels(history.changes, history.in_columns(cells), cells).failing.tolist() == [False]
     state = State(history, SCENARIOS)
     state.advance(2.0)
     assert state.failures[0] == 1

@@ -11,8 +11,10 @@ import pytest
 
 from tithe.data.errors import ModelError
 from tithe.selector import prior
+from tithe.selector import train as training
 from tithe.selector.backtest import Case, evaluate, ranked_by
 from tithe.selector.features import FEATURES, State
+from tithe.selector.fold import Cells
 from tithe.selector.history import History
 from tithe.selector.model import (
     INFO_FILE,
@@ -25,7 +27,7 @@ from tithe.selector.model import (
 )
 from tithe.selector.policies import FREQUENCY, GRAPH_ONLY, PRIOR, RANDOM
 from tithe.selector.rank import Ranking, context_of
-from tithe.selector.train import _compare, cases_of, train
+from tithe.selector.train import Rows, Walk, _compare, train
 
 LATER = 1e9
 
@@ -254,7 +256,63 @@ def test_rows_of_training_are_made_before_their_labels(worlds) -> None:
     world = worlds(1)
     history = world.history(30)
     early = tuple(replace(o, known_at=world.changes[0].time) for o in history.outcomes)
-    cases = cases_of(history, world.config, lambda _: world.graph, seed=0)
-    assert len(cases) == 30
-    first = cases_of(replace(history, outcomes=early), world.config, lambda _: world.graph, seed=0)[0]
+
+    def cases(of: History) -> list[Case]:
+        return list(Walk(of, world.config.scenarios, LATER).cases(lambda _: world.graph, 0))
+
+    assert len(cases(history)) == 30
+    first = cases(replace(history, outcomes=early))[0]
     assert (first.context.rows[:, FEATURES.index("measured")] == 0).all()
+
+
+def test_a_model_of_earlier_time_sees_no_later_label(worlds, models_dir, monkeypatch) -> None:
+    """At each border of the backtest, what became known later must not count, also of changes before it."""
+    world = worlds(1)
+    seen: list[tuple[float, int]] = []
+    whole = Walk.labels_at
+
+    def told(self: Walk, t: float):
+        found = whole(self, t)
+        seen.append((t, int(found.change.max())))
+        return found
+
+    monkeypatch.setattr(Walk, "labels_at", told)
+    trained(world, models_dir)
+    assert len(seen) == training.FOLDS
+    for t, latest in seen:
+        assert world.changes[latest].time < t
+        # The change just before the border is known only once the next one has come.
+        assert world.changes[latest + 1].time == pytest.approx(t) or world.changes[latest + 1].time < t
+
+
+def test_what_is_left_out_of_training_counts_through_what_stays(worlds, monkeypatch) -> None:
+    world = worlds(1)
+    walk = Walk(world.history(60), world.config.scenarios, LATER)
+    cases = list(walk.cases(lambda _: world.graph, 0))
+    monkeypatch.setattr(training, "LEAST_PASSING", 200)
+    monkeypatch.setattr(training, "PASSING_FOR_ONE", 1)
+    found = []
+    for seed in range(20):
+        rows = Rows(walk.labels, seed)
+        for case in cases:
+            rows.add(case)
+        parts, label, weight, start = rows.labelled(walk.labels, len(walk.scenarios))
+        assert sum(len(part) for part in parts) == len(label) == len(start) < len(walk.labels)
+        assert label.sum() == walk.labels.failing.sum()
+        assert (weight[label > 0] == 1).all()
+        found.append(weight.sum())
+    assert np.mean(found) == pytest.approx(len(walk.labels), rel=0.02)
+
+
+def test_training_from_columns_is_training_from_records(worlds, models_dir, tmp_path) -> None:
+    world = worlds(1)
+    history = world.history(60)
+    cells = Cells(sorted(world.config.scenarios, key=lambda s: s.name))
+    columns = replace(history, outcomes=(), columns=history.in_columns(cells))
+    found = [
+        train(one, world.config, lambda _: world.graph, folder, now=LATER, seed=3)
+        for one, folder in ((history, models_dir), (columns, tmp_path / "other"))
+    ]
+    assert found[0] == found[1]
+    for name in (TREES_FILE, INFO_FILE):
+        assert (models_dir / "001" / name).read_bytes() == (tmp_path / "other" / "001" / name).read_bytes()
