@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tithe.data.formats import metric_name
-from tithe.data.points import Point, Reader, Refused
+from tithe.data.points import MALFORMED, Point, Reader, Refused
 from tithe.data.text import safe_line
 
 LIMIT = 256 << 20
@@ -37,18 +37,28 @@ def readers() -> tuple[Reader, ...]:
     return (*results_json.READERS, results_junit.JUnit(), results_csv.Table())
 
 
-def files(paths: Iterable[Path]) -> Iterator[Path]:
+def files(paths: Iterable[Path]) -> Iterator[Path | Refused]:
     """The files to read: those named, and all regular files below the folders named, by name."""
     for path in paths:
         if not path.is_dir():
             yield path
             continue
-        for folder, folders, names in os.walk(path):
+        unread: list[OSError] = []
+        count = 0
+        for folder, folders, names in os.walk(path, onerror=unread.append):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(names):
                 found = Path(folder, name)
                 if name not in SKIPPED and name.endswith(SUFFIXES) and found.is_file():
+                    count += 1
                     yield found
+        for error in unread:
+            yield Refused(
+                safe_line(str(error.filename)),
+                f"cannot be read: {safe_line(error.strerror or 'no reason told')}",
+            )
+        if not count and not unread:
+            yield Refused(safe_line(str(path)), f"has no file of results ({', '.join(SUFFIXES)})")
 
 
 def read(
@@ -60,6 +70,9 @@ def read(
     if isinstance(content, str):
         yield Refused(where, content)
         return
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        yield Refused(where, "is UTF-16; write it as UTF-8")
+        return
     text = content.decode("utf-8-sig", "replace")
     document = _json(text)
     reader = next(
@@ -69,21 +82,11 @@ def read(
         why = f"is not what {tool} writes" if tool else "is of no format that is known"
         yield Refused(where, why)
         return
+    check = _Check(where, commit, host, unit)
     try:
         for found in reader.points(document, text, where):
-            if isinstance(found, Refused):
-                yield found
-                continue
-            yield _checked(_filled(found, commit, host, unit), where)
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        IndexError,
-        OverflowError,
-        RecursionError,
-    ) as error:
+            yield found if isinstance(found, Refused) else check(found)
+    except MALFORMED as error:
         yield Refused(where, f"is not whole, or not what {reader.name} writes ({type(error).__name__})")
 
 
@@ -107,15 +110,20 @@ def _content(path: Path) -> bytes | str:
 
 
 def unpacked(content: bytes, limit: int) -> bytes:
-    """At most `limit` bytes of what gzip has packed; nothing where it is not whole."""
+    """At most `limit` bytes of what gzip has packed, all its members; nothing where it is not whole."""
     import zlib
 
-    packed = zlib.decompressobj(wbits=31)
-    try:
-        found = packed.decompress(content, limit)
-    except zlib.error:
-        return b""
-    return found if packed.eof or len(found) >= limit else b""
+    found = bytearray()
+    while content and len(found) < limit:
+        packed = zlib.decompressobj(wbits=31)
+        try:
+            found += packed.decompress(content, limit - len(found))
+        except zlib.error:
+            return b""
+        if not packed.eof and len(found) < limit:
+            return b""
+        content = packed.unused_data
+    return bytes(found)
 
 
 def _json(text: str) -> Any:
@@ -127,30 +135,59 @@ def _json(text: str) -> Any:
         return None
 
 
-def _filled(point: Point, commit: str, host: str, unit: str) -> Point:
-    return replace(
-        point,
-        commit=commit or point.commit,
-        host=host or point.host,
-        unit=unit or point.unit,
-        benchmark=point.benchmark,
-    )
+class _Check:
+    """Points of one file, with what the file does not say filled in, and judged."""
+
+    def __init__(self, where: str, commit: str, host: str, unit: str) -> None:
+        self._where, self._commit, self._host, self._unit = where, commit, host, unit
+        self._whole: dict[str, str] = {}
+
+    def __call__(self, point: Point) -> Point | Refused:
+        commit, unit = self._commit or point.commit, self._unit or point.unit
+        host = self._host or point.host or "unknown"
+        why = (
+            self._unfit(point.benchmark, "name", 200)
+            or self._unfit(commit, "commit", 64)
+            or self._unfit(host, "host", 1000)
+            or self._unfit(unit, "unit", 50)
+            or self._unfit(point.version, "version", 100)
+            or _unlike(point, commit, unit)
+        )
+        if why:
+            return Refused(f"{self._where}: {safe_line(point.benchmark, limit=200)}", why)
+        if (commit, host, unit) == (point.commit, point.host, point.unit):
+            return point
+        return replace(point, commit=commit, host=host, unit=unit)
+
+    def _unfit(self, text: str, what: str, limit: int) -> str:
+        """Why a text may not be shown and stored as it is. Few texts of a file differ: each is looked at once."""
+        why = self._whole.get(text)
+        if why is None:
+            why = self._whole[text] = (
+                f"has a {what} that is not UTF-8"
+                if "\ufffd" in text
+                else f"has a {what} with control characters, or more than {limit} characters"
+                if safe_line(text, limit=limit) != text
+                else ""
+            )
+        return why
 
 
-def _checked(point: Point, where: str) -> Point | Refused:
-    name = safe_line(point.benchmark, limit=200)
-    spot = f"{where}: {name}"
-    if not point.benchmark or name != point.benchmark:
-        return Refused(spot, "has a name that cannot be a scenario's")
+def _unlike(point: Point, commit: str, unit: str) -> str:
+    """Why a point is none."""
+    if not point.benchmark:
+        return "has no name"
     if not math.isfinite(point.value):
-        return Refused(spot, "is no finite number")
-    if point.value < 0 and point.unit in ("s", "bytes"):
-        return Refused(spot, f"is negative ({point.value:g} {point.unit})")
-    if not _COMMIT.fullmatch(point.commit):
-        return Refused(spot, "does not say which commit it was measured on; give --commit")
+        return "is no finite number"
+    if point.value < 0 and unit in ("s", "bytes"):
+        return f"is negative ({point.value:g} {unit})"
+    if point.uncommitted:
+        return "was measured with uncommitted changes: it is of no commit"
+    if not _COMMIT.fullmatch(commit):
+        return "does not say which commit it was measured on; give --commit"
     if point.at is not None and not 0 <= point.at < 1e11:
-        return Refused(spot, f"was measured at {point.at:g}, which is no time")
-    return replace(point, host=safe_line(point.host, limit=200) or "unknown")
+        return f"was measured at {point.at:g}, which is no time"
+    return ""
 
 
 def scenario_name(benchmark: str) -> str:

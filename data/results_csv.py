@@ -1,7 +1,7 @@
 """A table of results, for whatever has no reader of its own.
 
-The first line names the columns: `benchmark`, `value` and `commit` have to be there; `unit`, `direction` (smaller or
-larger), `host`, `at` (seconds since the epoch, or a date) and `version` may be. Commas or tabs.
+The first line names the columns: `benchmark` and `value` have to be there; `commit` (or `--commit`), `unit`,
+`direction` (smaller or larger), `host`, `at` (seconds since the epoch, or a date) and `version` may be. Commas or tabs.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from tithe.data.points import Point, Refused, in_seconds, moment
+from tithe.data.points import Point, Refused, in_seconds, moment, spelled_number
 
 NEEDED = frozenset({"benchmark", "value"})
+KNOWN = ("benchmark", "value", "unit", "direction", "commit", "host", "at", "version")
 
 
 class Table:
@@ -25,42 +26,72 @@ class Table:
         if document is not None:
             return False
         head = text.partition("\n")[0]
-        return {word.strip().lower() for word in head.replace("\t", ",").split(",")} >= NEEDED
+        return {word.strip().strip('"').lower() for word in head.replace("\t", ",").split(",")} >= NEEDED
 
     def points(self, document: Any, text: str, where: str) -> Iterator[Point | Refused]:  # noqa: ARG002
         head = text.partition("\n")[0]
-        rows = csv.DictReader(io.StringIO(text), delimiter="\t" if "\t" in head else ",")
-        names = [str(name).strip().lower() for name in rows.fieldnames or ()]
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if "\t" in head else ",")
+        names = [name.strip().lower() for name in next(rows, [])]
         if missing := sorted(NEEDED - set(names)):
             yield Refused(where, f"has no column {', '.join(missing)}")
             return
-        rows.fieldnames = names
-        for number, row in enumerate(rows, 2):
-            spot = f"{where}:{number}"
+        if twice := sorted({name for name in names if name in KNOWN and names.count(name) > 1}):
+            yield Refused(where, f"has two columns {', '.join(twice)}")
+            return
+        width = len(names)
+        # One column more than there are holds what a table without that column says: nothing.
+        benchmark, value, unit, direction, commit, host, at, version = (
+            names.index(name) if name in names else width for name in KNOWN
+        )
+        before = rows.line_num
+        while True:
+            spot = f"{where}:{before + 1}"
             try:
-                value = float(row["value"] or "")
+                row = next(rows)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                before = rows.line_num
+                yield Refused(spot, f"is no line of a table ({error})")
+                continue
+            lines, before = rows.line_num - before, rows.line_num
+            if not row:
+                continue
+            if lines > 1:
+                yield Refused(spot, f"has a quote that ends {lines - 1} lines below")
+                continue
+            if len(row) != width:
+                yield Refused(spot, f"has {len(row)} columns and not {width}")
+                continue
+            row.append("")
+            try:
+                number = spelled_number(row[value])
             except ValueError:
                 yield Refused(spot, "its value is no number")
                 continue
-            direction = (row.get("direction") or "smaller").strip()
-            if direction not in ("smaller", "larger"):
+            better = row[direction].strip() or "smaller"
+            if better not in ("smaller", "larger"):
                 yield Refused(spot, "its direction is neither smaller nor larger")
                 continue
-            value, unit = in_seconds(value, (row.get("unit") or "s").strip())
+            when, told = None, row[at].strip()
+            if told and (when := _moment(told)) is None:
+                yield Refused(spot, "its time is neither a date nor seconds since 1970")
+                continue
+            number, kind = in_seconds(number, row[unit].strip() or "s")
             yield Point(
-                (row["benchmark"] or "").strip(),
-                value,
-                unit,
-                "larger" if direction == "larger" else "smaller",
-                commit=(row.get("commit") or "").strip().lower(),
-                host=(row.get("host") or "").strip(),
-                at=_moment((row.get("at") or "").strip()),
-                version=(row.get("version") or "").strip(),
+                row[benchmark].strip(),
+                number,
+                kind,
+                "larger" if better == "larger" else "smaller",
+                row[commit].strip().lower(),
+                row[host].strip(),
+                when,
+                version=row[version].strip(),
             )
 
 
 def _moment(text: str) -> float | None:
     try:
-        return float(text)
+        return spelled_number(text)
     except ValueError:
         return moment(text)

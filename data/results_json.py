@@ -8,16 +8,16 @@ from itertools import product
 from statistics import median
 from typing import Any
 
-from tithe.data.points import Point, Reader, Refused, in_seconds, moment
+from tithe.data.points import Point, Reader, Refused, in_seconds, middle, moment, number, one_by_one
 
 
 def _newer(version: Any, known: int) -> str:
     """Why a file of this version is not read: a newer one may mean something else by the same words."""
     try:
-        number = int(version)
+        found = int(version)
     except (TypeError, ValueError):
         return f"is of version {str(version)[:20]!r}, which is none"
-    return f"is of version {number}; this tithe reads up to {known}: upgrade it" if number > known else ""
+    return f"is of version {found}; this tithe reads up to {known}: upgrade it" if found > known else ""
 
 
 class Asv:
@@ -33,42 +33,62 @@ class Asv:
             yield Refused(where, newer)
             return
         parameters = document.get("params") or {}
-        machine, environment = parameters.get("machine", ""), document.get("env_name", "")
-        commit = str(document["commit_hash"])
-        columns = document.get("result_columns") or ["result", "params"]
-        for name, row in document["results"].items():
-            # Version 1 has a number or a table of its own; version 2 a list by columns, cut where all that
-            # follows is empty.
-            if isinstance(row, dict):
-                cells = row
-            elif isinstance(row, list) and "result_columns" in document:
-                cells = dict(zip(columns, row, strict=False))
-            else:
-                cells = {"result": row}
-            values = cells.get("result")
-            if values is None:
-                continue
-            values = values if isinstance(values, list) else [values]
-            started = cells.get("started_at") or document.get("date")
-            unit = "bytes" if ".mem_" in f".{name}" or ".peakmem_" in f".{name}" else "s"
-            if name.rpartition(".")[2].startswith("track_"):
-                unit = ""
-            for value, chosen in zip(values, product(*(cells.get("params") or [])), strict=False):
-                if value is None or (isinstance(value, float) and math.isnan(value)):
-                    continue  # it failed there, or was skipped
-                if isinstance(value, bool) or not isinstance(value, int | float):
-                    yield Refused(f"{where}: {name}", "is no number")
-                    continue
-                words = "/".join(str(one).strip("'\"") for one in chosen)
-                yield Point(
-                    f"{name}/{words}" if words else name,
-                    float(value),
-                    unit,
-                    commit=commit,
-                    host=f"{machine} {environment}".strip(),
-                    at=None if started is None else float(started) / 1000,
-                    version=str(cells.get("version") or "")[:16],
-                )
+        host = f"{parameters.get('machine', '')} {document.get('env_name', '')}".strip()
+        commit, date = str(document.get("commit_hash") or ""), document.get("date")
+        columns = document.get("result_columns")
+
+        def entry(item: tuple[str, Any], spot: str) -> Iterator[Point | Refused]:  # noqa: ARG001
+            name, row = item
+            return _asv_benchmark(f"{where}: {name}", name, _cells(row, columns), commit, host, date)
+
+        yield from one_by_one(document["results"].items(), entry, where, "result")
+
+
+def _cells(row: Any, columns: Any) -> dict[str, Any]:
+    """A benchmark's columns by name. Version 1 has a number or a table of its own; version 2 a list in the order of
+    the columns, which ends where all that follows is empty."""
+    if isinstance(row, dict):
+        return row
+    if isinstance(row, list) and columns is not None:
+        return dict(zip(columns, row, strict=False))
+    return {"result": row}
+
+
+def _asv_benchmark(
+    spot: str, name: str, cells: dict[str, Any], commit: str, host: str, date: Any
+) -> Iterator[Point | Refused]:
+    values = cells.get("result")
+    if values is None:
+        return  # it failed there, or was skipped
+    values = values if isinstance(values, list) else [values]
+    chosen = list(product(*(cells.get("params") or [])))
+    if len(values) != len(chosen):
+        yield Refused(spot, f"has {len(values)} values for {len(chosen)} combinations of parameters")
+        return
+    unit = "bytes" if ".mem_" in f".{name}" or ".peakmem_" in f".{name}" else "s"
+    if name.rpartition(".")[2].startswith("track_"):
+        unit = ""
+    started = cells.get("started_at") or date
+    at = None if started is None else number(started) / 1000
+    version = str(cells.get("version") or "")[:16]
+    for value, combination in zip(values, chosen, strict=True):
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            continue
+        words = "/".join(str(one).strip("'\"") for one in combination)
+        try:
+            found = number(value)
+        except (TypeError, OverflowError):
+            yield Refused(f"{spot}/{words}" if words else spot, "is no number")
+            continue
+        yield Point(
+            f"{name}/{words}" if words else name,
+            found,
+            unit,
+            commit=commit,
+            host=host,
+            at=at,
+            version=version,
+        )
 
 
 class Pyperf:
@@ -85,26 +105,27 @@ class Pyperf:
             yield Refused(where, newer)
             return
         shared = document.get("metadata") or {}
-        for number, benchmark in enumerate(document["benchmarks"]):
+
+        def entry(benchmark: Any, spot: str) -> Iterator[Point | Refused]:
             about = {**shared, **(benchmark.get("metadata") or {})}
-            name = str(about.get("name") or f"benchmark {number}")
+            name = str(about.get("name") or "value")
             runs = [run for run in benchmark["runs"] if run.get("values")]
             if not runs:
-                yield Refused(f"{where}: {name}", "has no values")
-                continue
+                yield Refused(f"{spot} ({name})", "has no values")
+                return
             when = (runs[-1].get("metadata") or {}).get("date") or about.get("date")
-            unit = {"second": "s", "byte": "bytes"}.get(
-                str(about.get("unit", "second")), str(about.get("unit"))
-            )
+            unit = str(about.get("unit", "second"))
             yield Point(
                 name,
-                median(median(map(float, run["values"])) for run in runs),
-                unit,
+                median([middle(run["values"]) for run in runs]),
+                {"second": "s", "byte": "bytes"}.get(unit, unit),
                 commit=str(about.get("commit_id") or ""),
                 host=str(about.get("hostname") or ""),
                 at=moment(when),
                 processes=len(runs),
             )
+
+        yield from one_by_one(document["benchmarks"], entry, where, "benchmark")
 
 
 class PytestBenchmark:
@@ -117,24 +138,28 @@ class PytestBenchmark:
         return isinstance(first, list) and "machine_info" in document and "commit_info" in document
 
     def points(self, document: Any, text: str, where: str) -> Iterator[Point | Refused]:  # noqa: ARG002
-        commit = document["commit_info"] or {}
-        machine = document["machine_info"] or {}
-        dirty = commit.get("dirty")
-        for benchmark in document["benchmarks"]:
-            name = str(benchmark.get("fullname") or benchmark["name"])
-            if dirty:
-                yield Refused(f"{where}: {name}", "was measured with uncommitted changes: it is of no commit")
-                continue
+        commit = document.get("commit_info") or {}
+        machine = document.get("machine_info") or {}
+        host = " ".join(str(machine.get(key) or "") for key in ("node", "machine", "python_version")).strip()
+        sha, dirty, at = (
+            str(commit.get("id") or ""),
+            bool(commit.get("dirty")),
+            moment(document.get("datetime")),
+        )
+
+        def entry(benchmark: Any, spot: str) -> Iterator[Point | Refused]:  # noqa: ARG001
             yield Point(
-                name,
-                float(benchmark["stats"]["median"]),
-                commit=str(commit.get("id") or ""),
-                host=" ".join(
-                    str(machine.get(key) or "") for key in ("node", "machine", "python_version")
-                ).strip(),
-                at=moment(document.get("datetime")),
+                str(benchmark.get("fullname") or benchmark["name"]),
+                number(benchmark["stats"]["median"]),
+                commit=sha,
+                host=host,
+                at=at,
                 processes=1,
+                short=str(benchmark.get("name") or ""),
+                uncommitted=dirty,
             )
+
+        yield from one_by_one(document["benchmarks"], entry, where, "benchmark")
 
 
 class Hyperfine:
@@ -149,9 +174,15 @@ class Hyperfine:
         )
 
     def points(self, document: Any, text: str, where: str) -> Iterator[Point | Refused]:  # noqa: ARG002
-        for result in document["results"]:
-            times = [float(value) for value in result.get("times") or ()]
-            value, unit = in_seconds(median(times) if times else float(result["median"]), "s")
+        def entry(result: Any, spot: str) -> Iterator[Point | Refused]:
+            times, codes = result.get("times") or [], result.get("exit_codes") or []
+            # With --ignore-failure the time of a command that failed is written down like any other's.
+            if codes and len(codes) == len(times):
+                times = [value for value, code in zip(times, codes, strict=True) if code == 0]
+            if not times and any(codes):
+                yield Refused(spot, "failed every time: what it took says nothing")
+                return
+            value, unit = in_seconds(middle(times) if times else number(result["median"]), "s")
             parameters = result.get("parameters") or {}
             yield Point(
                 str(result["command"]),
@@ -160,6 +191,8 @@ class Hyperfine:
                 commit=str(parameters.get("commit") or ""),
                 processes=len(times),
             )
+
+        yield from one_by_one(document["results"], entry, where, "result")
 
 
 READERS: tuple[Reader, ...] = (Asv(), Pyperf(), PytestBenchmark(), Hyperfine())

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tithe.data.points import Point, Refused, moment
+from tithe.data.points import Point, Refused, moment, spelled_number
 
-DEPTH = 50
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+\.\d+")
 
 
 class JUnit:
@@ -49,4 +49,11 @@ class JUnit:
         if time is None:
             yield Refused(f"{where}: {name}", "says no time")
             return
-        yield Point(name, float(time.replace(",", "")), host=host, at=at, processes=1)
+        if _THOUSANDS.fullmatch(time):
+            time = time.replace(",", "")
+        try:
+            seconds = spelled_number(time)
+        except ValueError:
+            yield Refused(f"{where}: {name}", "has a time that is no number")  # 0,123 can be read in two ways
+            return
+        yield Point(name, seconds, host=host, at=at, processes=1)

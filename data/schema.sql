@@ -121,7 +121,7 @@ CREATE TABLE measurement (
     digest INTEGER NOT NULL UNIQUE,                     -- of the whole record
     scenario_id INTEGER NOT NULL REFERENCES word(id),   -- the benchmark, as a scenario's name
     host_id INTEGER NOT NULL REFERENCES word(id),       -- machine and environment; series never mix two
-    version TEXT NOT NULL,                              -- of the benchmark; series never mix two
+    version TEXT NOT NULL,                              -- of the benchmark, and its name if unlike; never mixed
     sha_id INTEGER NOT NULL REFERENCES word(id),        -- the commit
     at REAL,                                            -- when it was measured; null where nobody says
     value REAL NOT NULL,                                -- in its unit

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from statistics import NormalDist, median
 
 import numpy as np
 
@@ -47,11 +47,14 @@ def outcomes(
     `history` has commits of first-parent history by full id; points of other commits are left out. Of several
     points of one commit the median counts. Nothing is known later than `now`.
     """
-    by_commit: dict[str, list[Point]] = {}
+    # What changed its unit is another series, and not one that stepped.
+    units: dict[tuple[str, str], dict[str, list[Point]]] = {}
     for point in points:
         if point.commit in history:
+            by_commit = units.setdefault((point.unit, point.direction), {})
             by_commit.setdefault(point.commit, []).append(point)
-    yield from _series(scenario, by_commit, history, smallest, now)
+    for kind in sorted(units):
+        yield from _series(scenario, units[kind], history, smallest, now)
 
 
 def _series(
@@ -64,7 +67,7 @@ def _series(
     places, values, known, directions = [], [], [], set()
     for commit in sorted(by_commit, key=lambda commit: history[commit].index):
         place, points = history[commit], by_commit[commit]
-        value = float(np.median([point.value for point in points]))
+        value = median([point.value for point in points])
         if value > 0:
             places.append(place)
             values.append(math.log(value))

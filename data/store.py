@@ -409,25 +409,18 @@ class Store:
 
     def add_measurements(self, points: Iterable[tuple[ScenarioName, Point]]) -> int:
         """Add what other tools measured; the number that was new. `commit` of each is a full id."""
-        new = 0
+        rows = [_measurement(scenario, point) for scenario, point in points]  # before the lock is taken
         with self.transaction():
-            for scenario, point in points:
-                about = (scenario, point.host, point.version, point.commit)
-                when = None if point.at is None else _real(point.at)
-                row = (when, _real(point.value), point.unit, point.direction, point.processes)
-                cursor = self._connection.execute(
-                    queries.INSERT_MEASUREMENT,
-                    (
-                        _digest("measurement", *about, *row),
-                        self._word(scenario),
-                        self._word(point.host),
-                        point.version,
-                        self._word(point.commit),
-                        *row,
-                    ),
-                )
-                new += cursor.rowcount
-        return new
+            before = self._connection.total_changes - self._file.words_made
+            word = self._word
+            self._connection.executemany(
+                queries.INSERT_MEASUREMENT,
+                (
+                    (digest, word(scenario), word(host), version, word(commit), *row)
+                    for digest, (scenario, host, version, commit), row in rows
+                ),
+            )
+            return self._connection.total_changes - self._file.words_made - before
 
     def measurements(self) -> Iterator[tuple[ScenarioName, list[Point]]]:
         """What other tools measured, series by series (scenario, host and version of the benchmark)."""
@@ -698,6 +691,16 @@ class Store:
                 else:
                     added["selections"] += self._add_selection(record, started.get(record.id))
             return {kind: count for kind, count in added.items() if count}
+
+
+def _measurement(
+    scenario: ScenarioName, point: Point
+) -> tuple[int, tuple[str, str, str, str], tuple[object, ...]]:
+    """Digest of a point of a series, what it is of, and its numbers."""
+    about = (scenario, point.host, point.version, point.commit)
+    when = None if point.at is None else _real(point.at)
+    row = (when, _real(point.value), point.unit, point.direction, point.processes)
+    return _digest("measurement", *about, *row), about, row
 
 
 def _change(row: Sequence[Any], files: tuple[FileEdit, ...]) -> Change:

@@ -15,6 +15,8 @@ from tithe.wiring import Project
 
 NAMED = 20
 """Refused entries that a report names; all are counted."""
+STRANGERS = 5
+"""Commits off history that a report names."""
 TOGETHER = 20_000
 """Outcomes of one transaction."""
 
@@ -30,6 +32,8 @@ class ResultsReport:
     """Points that were not known."""
     unknown: int
     """Points of commits that are not on history."""
+    first_unknown: tuple[str, ...]
+    """Some of these commits."""
     refused: int
     first_refused: tuple[Refused, ...]
     series: int
@@ -61,27 +65,66 @@ def take_in(
     asked = project.repo.resolve(commit) if commit else ""
     files = points = added = unknown = refused = 0
     first: list[Refused] = []
+    strangers: dict[str, None] = {}
+    names = _Names(prefix)
+
+    def refuse(found: Refused) -> None:
+        nonlocal refused
+        refused += 1
+        if len(first) < NAMED:
+            first.append(found)
+
     for path in results.files(paths):
+        if isinstance(path, Refused):
+            refuse(path)
+            continue
         files += 1
         progress(f"file {files}: {path.name}")
         known: list[tuple[ScenarioName, Point]] = []
         for found in results.read(path, tool=tool, commit=asked, host=host, unit=unit):
             if isinstance(found, Refused):
-                refused += 1
-                if len(first) < NAMED:
-                    first.append(found)
+                refuse(found)
                 continue
             points += 1
             whole = finder.full(found)
-            if whole is None:
-                unknown += 1
+            if whole is not None:
+                known.append(names.named(whole))
                 continue
-            known.append((ScenarioName(prefix + results.scenario_name(found.benchmark)), whole))
+            unknown += 1
+            if len(strangers) < STRANGERS:
+                strangers[found.commit] = None
         added += store.add_measurements(known)
     counts = _label(project, history, smallest, progress)
     return ResultsReport(
-        f"results-{int(time.time())}", files, points, added, unknown, refused, tuple(first), *counts
+        f"results-{int(time.time())}",
+        files,
+        points,
+        added,
+        unknown,
+        tuple(strangers),
+        refused,
+        tuple(first),
+        *counts,
     )
+
+
+class _Names:
+    """Scenarios' names of benchmarks."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._made: dict[str, tuple[ScenarioName, str]] = {}
+
+    def named(self, point: Point) -> tuple[ScenarioName, Point]:
+        """The scenario that a point is of. Benchmarks that differ in what no scenario's name can say share one,
+        and stay series of their own: their own names count as versions."""
+        known = self._made.get(point.benchmark)
+        if known is None:
+            whole = self._prefix + point.benchmark
+            made = results.scenario_name(whole)
+            known = self._made[point.benchmark] = (ScenarioName(made), "" if made == whole else whole)
+        name, own = known
+        return name, replace(point, version=f"{point.version} {own}".strip()) if own else point
 
 
 class _Finder:

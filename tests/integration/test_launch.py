@@ -186,11 +186,13 @@ def test_a_job_that_deletes_its_folder_is_still_measured(run: Run) -> None:
 
 
 DRIVER = """
+import signal
 import sys
 from pathlib import Path
 from tithe.runner.launch import LaunchPlan, launch
 folder = Path(sys.argv[1])
 script = 'echo $$ >>"$0"; setsid sh -c \\'echo $$ >>"$0"; sleep 60\\' "$0" & sleep 60'
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a shell ignore it
 launch(LaunchPlan(("sh", "-c", script, sys.argv[2]), folder, {"PATH": "/usr/bin:/bin"}, 100.0, folder))
 """
 

@@ -227,3 +227,26 @@ def test_a_patch_that_does_not_apply_says_so(
     assert "bad.diff: does not apply: " in done.stderr
     assert "Traceback" not in done.stderr
     assert project.tithe("select", "--budget", "1m", "--patch", str(tmp_path / "none.diff")).returncode == 2
+
+
+def test_benchmarks_whose_names_fall_together_stay_two_series(
+    bench: tuple[Project, list[str]], tmp_path: Path
+) -> None:
+    """`f[a b]` and `f(a,b)` are both scenario `f_a_b_`; one that is twice as slow is no step of the other."""
+    project, shas = bench
+    names = ('"f[a b]"', '"f(a,b)"')
+    rows = [f"{names[n % 2]},{(1, 2)[n % 2]},{sha}" for n, sha in enumerate(shas)]
+    (tmp_path / "x.csv").write_text("benchmark,value,commit\n" + "\n".join(rows) + "\n")
+    found = project.tithe("ingest", "results", str(tmp_path / "x.csv"), "--format", "json")
+    report = json.loads(found.stdout)
+    assert (report["added"], report["series"], report["steps"]) == (40, 2, 0)
+
+
+def test_a_unit_that_changed_is_no_step(bench: tuple[Project, list[str]], tmp_path: Path) -> None:
+    project, shas = bench
+    rows = [f"x,{(1, 30)[n > 20]},{('img', 'imgs')[n > 20]},{sha}" for n, sha in enumerate(shas)]
+    (tmp_path / "x.csv").write_text("benchmark,value,unit,commit\n" + "\n".join(rows) + "\n")
+    report = json.loads(
+        project.tithe("ingest", "results", str(tmp_path / "x.csv"), "--format", "json").stdout
+    )
+    assert (report["added"], report["steps"]) == (40, 0)

@@ -162,8 +162,10 @@ def results(
                 f"{report.series} series, {report.steps} steps, {report.outcomes} new outcomes"
             ]
             if report.unknown:
+                named = ", ".join(output.short(commit) for commit in report.first_unknown)
                 lines.append(
-                    f"left out: {report.unknown} points of commits that are not on {project.config.main}"
+                    f"left out: {report.unknown} points of commits that are not on {project.config.main}, "
+                    f"such as {named}"
                 )
             if report.refused:
                 rows = [

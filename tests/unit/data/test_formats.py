@@ -39,7 +39,7 @@ ASV = {
 @pytest.mark.parametrize(
     ("name", "document", "expected"),
     [
-        ("pyperf", PYPERF, {"sum_of_list": 2.0, "value": 2.0}),
+        ("pyperf", PYPERF, {"sum_of_list": 3.75, "value": 3.75}),  # of medians 1.5 and 6
         ("pyperf", {**PYPERF, "benchmarks": [{"runs": [{"values": [1.5]}]}]}, {"value": 1.5}),
         ("pytest-benchmark", PYTEST, {"test_x_1": 0.5, "test_y": 0.25}),
         ("hyperfine", HYPERFINE, {"sleep_0.1": 0.2, "value": 0.2}),

@@ -280,3 +280,127 @@ def test_a_value_that_is_none_is_refused_by_name_and_the_rest_stays(tmp_path: Pa
     assert value == "NaN" or any(
         "suite.mem_y" in one.where for one in refused
     )  # asv writes NaN for a skipped one
+
+
+# Nothing is cut, merged or guessed in silence.
+
+
+@pytest.mark.parametrize(
+    ("values", "params"), [([1.0, 2.0, 3.0], [["1", "2"]]), ([1.0], [["1", "2"]]), ([1.0, 2.0], [])]
+)
+def test_asv_values_that_do_not_fit_their_parameters_are_refused(
+    tmp_path: Path, values: list[float], params: list[list[str]]
+) -> None:
+    document = {**ASV_2, "results": {"t.time_x": [values, params], "t.time_y": [[1.0], []]}}
+    points, (refused,) = read(tmp_path, json.dumps(document))
+    assert [point.benchmark for point in points] == ["t.time_y"]
+    assert "combinations of parameters" in refused.why
+
+
+def test_hyperfine_leaves_out_runs_that_failed(tmp_path: Path) -> None:
+    times = [0.1, 9.0, 0.3]
+    some = {"command": "a", "median": 0.3, "times": times, "exit_codes": [0, 1, 0]}
+    none = {"command": "b", "median": 0.3, "times": times, "exit_codes": [2, 1, None]}
+    points, (refused,) = read(tmp_path, json.dumps({"results": [some, none]}), commit=SHA)
+    assert [(point.benchmark, point.value, point.processes) for point in points] == [("a", 0.2, 2)]
+    assert "failed every time" in refused.why
+
+
+@pytest.mark.parametrize(
+    ("tool", "good", "bad"),
+    [
+        ("pyperf", PYPERF["benchmarks"],
+         [{"runs": 3}, 7, {"runs": [{"values": ["x"]}]}, {"runs": [{"values": [10**400]}]}]),
+        ("pytest-benchmark", PYTEST["benchmarks"],
+         [{}, None, {"name": "x", "stats": {"median": "0.5"}}, {"name": "y", "stats": 3}]),
+        ("hyperfine", HYPERFINE["results"], [3, {"command": "x"}, {"command": "x", "times": [True]}, {"times": [1]}]),
+    ],
+)  # fmt: skip
+def test_a_damaged_entry_costs_no_other(tmp_path: Path, tool: str, good: list[Any], bad: list[Any]) -> None:
+    whole = json.loads(WHOLE[tool])
+    key = "results" if tool == "hyperfine" else "benchmarks"
+    document = {**whole, key: [*good, *bad, *good]}
+    points, refused = read(tmp_path, json.dumps(document), commit=SHA)
+    assert len(points) == 2 * len(good)
+    assert len(refused) == len(bad)
+    assert all(f"{1 + len(good)}" in one.where or n for n, one in enumerate(refused))
+
+
+def test_bytes_that_are_no_text_merge_no_names(tmp_path: Path) -> None:
+    rows = b"benchmark,value,commit,host\n" + b"".join(
+        b"n%s,1,%s,h%s\n" % (name, SHA.encode(), host)
+        for name, host in ((b"\xff", b""), (b"\xfe", b""), (b"", b"\xff"), (b"", b""))
+    )
+    points, refused = read(tmp_path, rows)
+    assert [point.benchmark for point in points] == ["n"]
+    assert len(refused) == 3
+    assert all("not UTF-8" in one.why for one in refused)
+    for encoding in ("utf-16", "utf-16-be", "utf-16-le"):
+        points, refused = read(tmp_path, CSV.encode(encoding))
+        assert points == []
+        assert refused
+
+
+def test_a_table_with_damaged_lines_keeps_the_others_and_names_them(tmp_path: Path) -> None:
+    good = f"a,1,{SHA},h,"
+    lines = [
+        good,
+        f"a,1,{SHA},h,,surplus",
+        "a,1",
+        f'a,1,{SHA},"h,',  # a quote that swallows the next line
+        "swallowed",
+        f'",{SHA}',
+        f"a,1,{SHA},h\x00,",
+        f"a,1_0,{SHA},h,",
+        f"a,١,{SHA},h,",
+        f"a,1,{SHA},h,yesterday",
+        "",
+        f"a,1,{SHA},{'h' * 200_000},",
+        good.replace("a,", "z,", 1),
+    ]
+    points, refused = read(tmp_path, "benchmark,value,commit,host,at\n" + "\n".join(lines) + "\n")
+    assert [point.benchmark for point in points] == ["a", "z"]
+    assert len(refused) >= 8
+    assert all(one.where and one.why for one in refused)
+    points, (one,) = read(tmp_path, f"benchmark,value,value,commit\na,1,2,{SHA}\n")
+    assert points == []
+    assert "two columns" in one.why
+
+
+@pytest.mark.parametrize(
+    ("time", "seconds"), [("1,234.5", 1234.5), ("0,123", None), ("1e3", 1e3), ("1,5", None)]
+)
+def test_junit_times_are_read_one_way_or_refused(tmp_path: Path, time: str, seconds: float | None) -> None:
+    points, refused = read(tmp_path, JUNIT.replace('time="1.5"', f'time="{time}"'), commit=SHA)
+    assert [point.value for point in points] == ([] if seconds is None else [seconds])
+    assert len(refused) == (seconds is None)
+
+
+@pytest.mark.parametrize("field", ["version", "env_name"])
+def test_no_field_holds_what_no_terminal_and_no_store_bears(tmp_path: Path, field: str) -> None:
+    evil = "\ud800\u001b[31m"
+    document: dict[str, Any] = json.loads(WHOLE["asv"])
+    if field == "version":
+        document["results"] = {"t.time_x": [[1.0], [], evil]}
+    else:
+        document = {**document, "results": {"t.time_x": [[1.0], [], "v"]}, "env_name": evil}
+    points, (refused,) = read(tmp_path, json.dumps(document))
+    assert points == []
+    assert "control characters" in refused.why
+
+
+def test_all_members_of_a_packed_file_are_read(tmp_path: Path) -> None:
+    half = CSV.index("speed")
+    packed = gzip.compress(CSV[:half].encode()) + gzip.compress(CSV[half:].encode())
+    assert read(tmp_path, packed) == read(tmp_path, CSV)
+    points, (refused,) = read(tmp_path, packed + b"\x1f\x8bjunk")
+    assert points == []
+    assert "not whole gzip" in refused.why
+
+
+def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "notes.txt").write_text("x")
+    (one,) = results.files([tmp_path / "r"])
+    assert isinstance(one, Refused)
+    assert "no file of results" in one.why
