@@ -201,6 +201,7 @@ class DatabaseFile:
             try:
                 with self.errors():
                     self.connection.backup(copy)
+                self._refuse_damaged(copy, "nothing was copied")
             finally:
                 copy.close()
             os.link(part, target)  # unlike a rename this does not replace what came meanwhile
@@ -215,10 +216,22 @@ class DatabaseFile:
     def compact(self) -> tuple[int, int]:
         """Give unused space back to the disk; bytes before and after."""
         before = self._size()
+        self._refuse_damaged(self.connection, "nothing was changed")
         with self.errors():
             self.connection.execute("VACUUM")
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return before, self._size()
+
+    def _refuse_damaged(self, connection: sqlite3.Connection, result: str) -> None:
+        """Raises StoreError where SQLite finds a fault: a copy of a damaged store passes for a good one later."""
+        with self.errors():
+            (first,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if first != "ok":
+            raise StoreError(
+                f"is damaged ({' '.join(str(first).split())}); {result}",
+                where=str(self.path),
+                mend="see `tithe db check`",
+            )
 
     def _size(self) -> int:
         files = (self.path, self.path.with_name(self.path.name + "-wal"))
@@ -236,10 +249,7 @@ class DatabaseFile:
             with self.errors():
                 self.connection.execute("BEGIN")
                 try:
-                    views = self.connection.execute(
-                        "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"
-                    ).fetchall()
-                    for (view,) in views:
+                    for view in sorted(name for kind, name in migrations.objects() if kind == "view"):
                         counts[view] = self._export(view, folder / f"{view}.jsonl")
                 finally:
                     self.connection.execute("ROLLBACK")
@@ -273,6 +283,14 @@ class DatabaseFile:
                 f"row {row} of {table} refers to a row of {parent} that is not there"
                 for table, row, parent, _ in self.connection.execute("PRAGMA foreign_key_check")
             ]
+            there = {
+                (kind, name)
+                for kind, name in self.connection.execute("SELECT type, name FROM sqlite_master")
+                if not name.startswith("sqlite_")
+            }
+            ours = migrations.objects()
+            faults += [f"{kind} {name} is none of tithe's" for kind, name in sorted(there - ours)]
+            faults += [f"{kind} {name} is not there" for kind, name in sorted(ours - there)]
         return faults
 
 
@@ -286,9 +304,13 @@ def version(path: Path) -> int:
         return 0
     connection = _connect(path, read_only=True)
     try:
-        return migrations.version_of(connection)
+        found = migrations.version_of(connection)
+        migrations.check_known(found)
+        return found
     except sqlite3.Error as error:
         raise explained(error, path) from error
+    except StoreError as error:
+        raise StoreError(error.what, where=str(path), mend=error.mend) from error
     finally:
         connection.close()
 

@@ -289,6 +289,11 @@ class GitRepo:
         )
         return frozenset(Sha(line) for line in listed.splitlines())
 
+    def has_parent(self, sha: Sha) -> bool:
+        """Whether a commit of history has one that this clone knows of."""
+        words = ("rev-list", "--parents", "--max-count=1", "--end-of-options", sha, "--")
+        return len(git_process.text(self.root, *words).split()) > 1
+
     def range(self, good: Sha, bad: Sha) -> tuple[Sha, ...]:
         """First-parent commits after `good` up to and including `bad`, oldest first; empty if they are equal.
 

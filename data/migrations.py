@@ -12,6 +12,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -98,6 +99,15 @@ def for_sqlite(sql: str, version: tuple[int, ...] = sqlite3.sqlite_version_info)
     if version >= STRICT_SINCE:
         return sql
     return re.sub(r"^\)( WITHOUT ROWID)?,? STRICT;", r")\1;", sql, flags=re.MULTILINE)
+
+
+def objects() -> frozenset[tuple[str, str]]:
+    """Kind and name of every table, view and index of the schema."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in statements(for_sqlite(schema_text())):
+            connection.execute(statement)
+        rows = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
+    return frozenset((kind, name) for kind, name in rows if not name.startswith("sqlite_"))
 
 
 def version_of(connection: sqlite3.Connection) -> int:

@@ -43,6 +43,10 @@ FROM change c JOIN word s ON s.id = c.sha_id JOIN word p ON p.id = c.parent_id
 WHERE c.history_index >= 0 ORDER BY c.history_index DESC, c.time DESC, s.text DESC LIMIT 1
 """
 
+SELECT_FIRST_CHANGE = """
+SELECT s.text FROM change c JOIN word s ON s.id = c.sha_id WHERE c.history_index = 0 ORDER BY c.time, s.text LIMIT 1
+"""
+
 SELECT_FILE_EDITS = """
 SELECT e.sha_id, p.text, o.text, e.added, e.deleted, e.symbols
 FROM file_edit e JOIN word p ON p.id = e.path_id JOIN word o ON o.id = e.old_path_id

@@ -223,6 +223,12 @@ class Store:
                 return None
             return _change(row[1:], self._file_edits(row[0]).get(row[0], ()))
 
+    def first_change(self) -> Sha | None:
+        """The oldest commit of first-parent history, as far as it was there when it was taken in."""
+        with self._errors():
+            row = self._connection.execute(queries.SELECT_FIRST_CHANGE).fetchone()
+        return Sha(row[0]) if row else None
+
     def _file_edits(self, sha_id: int | None) -> dict[int, tuple[FileEdit, ...]]:
         edits: dict[int, list[FileEdit]] = {}
         rows = self._connection.execute(queries.SELECT_FILE_EDITS, (sha_id,))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from tithe.data.paths import HOME
 from tithe.data.text import inert_json, safe_line
 from tithe.data.units import format_duration
 
@@ -52,6 +53,21 @@ def write_file(path: Path, content: str) -> None:
     write_whole(path, raw)
 
 
+def _is_ours(path: Path) -> bool:
+    """Whether a result written there would destroy what no command can bring back."""
+    if path.name == "tithe.toml" and path.exists():
+        return True
+    if path.parent.name == HOME and path.name.startswith(("store.db", ".gitignore")):
+        return True
+    if not path.is_file():
+        return False  # a pipe would be waited for
+    try:
+        with path.open("rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False
+
+
 def writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
     """Refuses a file that cannot be written before anything is measured for it."""
     if path is None:
@@ -59,6 +75,8 @@ def writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path |
     import os
 
     target = path.resolve()
+    if _is_ours(target):
+        raise click.BadParameter(f"{safe_line(str(path))} is a file that tithe works with; name another one")
     there = next(folder for folder in (target, *target.parents) if folder.exists())
     if not os.access(there, os.W_OK) or (there != target and not there.is_dir()):
         raise click.BadParameter(f"{safe_line(str(path))} cannot be written here")

@@ -225,7 +225,12 @@ class Project(AbstractContextManager["Project"]):
     @cached_property
     def _patch(self) -> bytes:
         if self.way.patch == "-":
-            return sys.stdin.buffer.read()
+            try:
+                return sys.stdin.buffer.read()
+            except (AttributeError, OSError, ValueError):  # closed, or nothing that can be read
+                raise UsageError(
+                    "there is no standard input", where="--patch -", mend="pipe a diff in"
+                ) from None
         try:
             return Path(self.way.patch).read_bytes()
         except OSError as error:

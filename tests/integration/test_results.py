@@ -250,3 +250,86 @@ def test_a_unit_that_changed_is_no_step(bench: tuple[Project, list[str]], tmp_pa
         project.tithe("ingest", "results", str(tmp_path / "x.csv"), "--format", "json").stdout
     )
     assert (report["added"], report["steps"]) == (40, 0)
+
+
+# What looks after the store neither makes one nor passes a damaged one on.
+
+
+@pytest.mark.parametrize(
+    "verb", [("check",), ("migrate",), ("backup", "copy.db"), ("compact",), ("export", "out")]
+)
+def test_a_store_that_is_not_there_is_not_made(project: Project, verb: tuple[str, ...]) -> None:
+    project.commit("First", {"work.txt": "1"})
+    done = project.tithe("db", *verb)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "no such store" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (project.root / ".tithe" / "store.db").exists()
+
+
+@pytest.mark.parametrize("verb", [("check",), ("migrate",), ("backup", "copy.db"), ("compact",)])
+def test_a_damaged_store_is_refused(bench: tuple[Project, list[str]], verb: tuple[str, ...]) -> None:
+    """Every page can be read, so that SQLite copies it without a word; a value and a reference cannot be."""
+    project, _ = bench
+    with sqlite3.connect(project.root / ".tithe" / "store.db") as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute("INSERT INTO observation VALUES (1, 1, 1, 1, 0.0)")
+        connection.execute("INSERT INTO observed_file VALUES (1, 999999, 7)")
+    connection.close()
+    done = project.tithe("db", *verb)
+    assert done.returncode == 3, done.stdout
+    assert "Traceback" not in done.stderr
+    assert not (project.root / "copy.db").exists()
+
+
+def test_what_others_put_into_the_store_is_named_and_not_exported(
+    bench: tuple[Project, list[str]], tmp_path: Path
+) -> None:
+    project, _ = bench
+    with sqlite3.connect(project.root / ".tithe" / "store.db") as connection:
+        connection.execute("CREATE VIEW evil AS SELECT 1 AS a, 2 AS b")
+        connection.execute("CREATE TRIGGER hook AFTER INSERT ON word BEGIN SELECT 1; END")
+    connection.close()
+    done = project.tithe("db", "check")
+    assert done.returncode == 3
+    assert "view evil is none of tithe's" in done.stdout
+    assert "trigger hook is none of tithe's" in done.stdout
+    assert project.tithe("db", "export", str(tmp_path / "out")).returncode == 0
+    assert not (tmp_path / "out" / "evil.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", [".tithe/store.db", ".tithe/store.db-wal", "tithe.toml", "other.db"])
+def test_no_result_is_written_over_what_cannot_be_brought_back(
+    bench: tuple[Project, list[str]], name: str
+) -> None:
+    project, _ = bench
+    sqlite3.connect(project.root / "other.db").execute("CREATE TABLE a (b)").connection.close()
+    path = project.root / name
+    before = path.read_bytes() if path.exists() else None
+    done = project.tithe("status", "--output", name)
+    assert done.returncode == 2
+    assert "name another one" in done.stderr
+    assert (path.read_bytes() if path.exists() else None) == before
+
+
+def test_a_clone_that_got_deeper_brings_what_it_lacked(
+    bench: tuple[Project, list[str]], tmp_path: Path
+) -> None:
+    project, shas = bench
+    clone = tmp_path / "clone"
+    for words in (
+        ["clone", "-q", "--depth", "5", f"file://{project.root}", str(clone)],
+        ["-C", str(clone), "config", "user.email", "a@b"],
+    ):
+        subprocess.run(["git", *words], check=True, capture_output=True)
+    words = [sys.executable, "-m", "tithe", "ingest", "git", "--repo", str(clone), "--format", "json"]
+    run = {"capture_output": True, "text": True, "check": False}
+    assert json.loads(subprocess.run(words, **run).stdout)["changes"] == 5  # type: ignore[call-overload]
+    subprocess.run(["git", "-C", str(clone), "fetch", "-q", "--unshallow"], check=True)
+    assert json.loads(subprocess.run(words, **run).stdout)["changes"] >= len(shas)  # type: ignore[call-overload]
+    with (
+        Store.open(project.root / ".tithe" / "store.db") as whole,
+        Store.open(clone / ".tithe" / "store.db") as deeper,
+    ):
+        assert deeper.changes() == whole.changes()
+    assert json.loads(subprocess.run(words, **run).stdout)["added"] == 0  # type: ignore[call-overload]

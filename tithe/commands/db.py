@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tithe import options, output
 from tithe.data import paths
-from tithe.data.errors import EXIT_INFRASTRUCTURE, EXIT_OK
+from tithe.data.errors import EXIT_INFRASTRUCTURE, EXIT_OK, StoreError
 from tithe.wiring import Project
+
+if TYPE_CHECKING:
+    from tithe.data.store import Store
 
 
 @click.group("db", short_help="Check, back up, compact or export the store.")
@@ -24,9 +28,7 @@ def command() -> None:
 def check(repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
     """Read the whole store and say what is wrong with it. Exits with 3 if anything is."""
     with Project(repo, config_path) as project:
-        from tithe.data.store import Store
-
-        with Store.open(paths.store_path(project.repo.root), create=False, read_only=True) as store:
+        with _opened(project, read_only=True) as store:
             faults = store.check()
             document = {"schema": 1, "id": _id("check"), "faults": faults, "counts": store.counts()}
 
@@ -57,7 +59,13 @@ def migrate(repo: Path, config_path: Path | None, style: str, output_path: Path 
     with Project(repo, config_path) as project:
         path = paths.store_path(project.repo.root)
         before = database.version(path)
-        with project.store as store:
+        with _opened(project) as store:
+            if faults := store.check():
+                raise StoreError(
+                    f"is damaged: {faults[0]}",
+                    where=output.path_text(store.path),
+                    mend="see `tithe db check`",
+                )
             document = {
                 "schema": 1,
                 "id": _id("migrate"),
@@ -80,7 +88,8 @@ def migrate(repo: Path, config_path: Path | None, style: str, output_path: Path 
 def backup(target: Path, repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
     """Copy the store to FILE, whole, also while others write to it. An existing FILE is refused."""
     with Project(repo, config_path) as project:
-        size = project.store.backup(target)
+        with _opened(project) as store:
+            size = store.backup(target)
         document = {"schema": 1, "id": _id("backup"), "file": output.path_text(target), "bytes": size}
         output.emit(
             document,
@@ -96,7 +105,8 @@ def backup(target: Path, repo: Path, config_path: Path | None, style: str, outpu
 def compact(repo: Path, config_path: Path | None, style: str, output_path: Path | None) -> None:
     """Give unused space of the store back to the disk. Nothing that is known goes."""
     with Project(repo, config_path) as project:
-        before, after = project.store.compact()
+        with _opened(project) as store:
+            before, after = store.compact()
         document = {"schema": 1, "id": _id("compact"), "before": before, "after": after}
         output.emit(
             document,
@@ -116,7 +126,8 @@ def export(folder: Path, repo: Path, config_path: Path | None, style: str, outpu
     The records are those of the views in docs/schema.md, which do not change with the order of arrival.
     """
     with Project(repo, config_path) as project:
-        counts = project.store.export(folder)
+        with _opened(project) as store:
+            counts = store.export(folder)
         document = {"schema": 1, "id": _id("export"), "folder": output.path_text(folder), "records": counts}
         output.emit(
             document,
@@ -126,6 +137,13 @@ def export(folder: Path, repo: Path, config_path: Path | None, style: str, outpu
                 ("file", "records"), [(f"{k}.jsonl", n) for k, n in counts.items()], style
             ),
         )
+
+
+def _opened(project: Project, *, read_only: bool = False) -> Store:
+    """The store that is there; none is made, since there would be nothing in it to look after."""
+    from tithe.data.store import Store
+
+    return Store.open(paths.store_path(project.repo.root), create=False, read_only=read_only)
 
 
 def _id(what: str) -> str:

@@ -31,6 +31,9 @@ def git(repo: Path, config_path: Path | None, style: str, output_path: Path | No
         if known is not None and known.sha != tip and known.sha not in (kept := project.repo.on_history(tip)):
             rewritten = store.rewind(kept)
             known = store.last_change()
+        first = store.first_change()
+        if first is not None and known is not None and project.repo.has_parent(first):
+            known = None  # the clone was shallow and is deeper now: every place on history is another one
         added = store.add_changes(project.repo.first_parent(tip, after=known.sha if known else None))
         store.set_tags(project.repo.tags())
         total = store.counts()["changes"]
