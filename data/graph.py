@@ -37,7 +37,7 @@ from tithe.data.imports import Scan, scan_python, scan_requirements, scan_text
 from tithe.data.names import SCANNED_SUFFIXES, Names, clean
 from tithe.data.plain import open_plain
 from tithe.data.reach import KIND_WEIGHT, Edges, relax
-from tithe.data.records import Scenario, ScenarioName, Sha
+from tithe.data.records import Change, Scenario, ScenarioName, Sha
 from tithe.data.scan_cache import VERSION, Way, scan_key
 from tithe.data.text import safe_line
 from tithe.data.words import Parts, Words, of_scenario, parts_of
@@ -120,6 +120,30 @@ def empty(scenarios: Sequence[Scenario], *warnings: str) -> ScenarioGraph:
     """The graph of a revision about which nothing is known."""
     none = np.zeros((len(scenarios), 0), dtype=np.float32)
     return ScenarioGraph(tuple(s.name for s in scenarios), (), none, none.copy(), warnings)
+
+
+def gone(change: Change, graph: ScenarioGraph) -> tuple[str, ...]:
+    """Files that a change took away or renamed, and that its own graph therefore says nothing of."""
+    return tuple(
+        path
+        for path in dict.fromkeys(edit.old_path or edit.path for edit in change.files)
+        if path not in graph.column
+    )
+
+
+def with_gone(graph: ScenarioGraph, before: ScenarioGraph, paths: Sequence[str]) -> ScenarioGraph:
+    """The graph with those files as the revision before has them: what is deleted is reached by nobody any more,
+    and those who reached it are the ones that it can break."""
+    paths = [path for path in paths if path in before.column]
+    if not paths or graph.scenarios != before.scenarios:
+        return graph
+    columns = [before.column[path] for path in paths]
+    return replace(
+        graph,
+        files=(*graph.files, *paths),
+        distance=np.hstack([graph.distance, before.distance[:, columns]]),
+        proximity=np.hstack([graph.proximity, before.proximity[:, columns]]),
+    )
 
 
 def build(

@@ -143,7 +143,7 @@ class _Check:
         self._whole: dict[str, str] = {}
 
     def __call__(self, point: Point) -> Point | Refused:
-        commit, unit = self._commit or point.commit, self._unit or point.unit
+        commit, unit = (self._commit or point.commit).lower(), self._unit or point.unit
         host = self._host or point.host or "unknown"
         why = (
             self._unfit(point.benchmark, "name", 200)

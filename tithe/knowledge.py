@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -239,11 +239,18 @@ class Knowledge:
         scans, words = (self.snapshot.scans, self.snapshot.words) if self.snapshot else (b"", None)
         builder = graph.GraphBuilder(self._house.repo, self._house.config, cache, scans=scans, words=words)
         try:
-            return builder.build(change.sha)
+            found = builder.build(change.sha)
         except GitError:
             if change.index >= 0:
                 raise
-        return builder.build(change.parent)
+            return builder.build(change.parent)
+        if lost := [edit for edit in change.files if edit.old_path or (edit.deleted and not edit.added)]:
+            # Only now: the base's graph is a second one to build, and most changes take no file away.
+            missing = graph.gone(replace(change, files=tuple(lost)), found)
+            if missing and change.parent:
+                with suppress(GitError):  # the first commit of a shallow clone has a parent that is not here
+                    found = graph.with_gone(found, builder.build(change.parent), missing)
+        return found
 
     def incumbent(self) -> tuple[Model | None, str]:
         """The promoted model, and why it cannot be used if it cannot: a new one need not beat that."""

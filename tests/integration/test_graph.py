@@ -44,3 +44,22 @@ def test_wrong_words_are_one_line(project: Project) -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert said in done.stderr.lower()
         assert done.stderr.count("\n") == 1
+
+
+def test_scenarios_of_a_file_that_is_taken_away_are_still_its_scenarios(project: Project) -> None:
+    """At the change nobody imports it any more: the revision before says who did."""
+    scenarios = "".join(
+        f'[[scenario]]\nname = "{name}"\ncommand = ["python", "{name}.py"]\n\n'
+        for name in ("near", "far", "off")
+    )
+    project.write("tithe.toml", '[tithe]\nmain = "main"\n\n[graph]\npackages = ["pkg"]\n\n' + scenarios)
+    for name in ("near", "far", "off"):
+        project.write(f"{name}.py", "import pkg.gone\n" if name == "near" else "print(1)\n")
+    project.commit("Three jobs", {"pkg/__init__.py": "", "pkg/gone.py": "x = 1\n" * 20})
+    (project.root / "pkg" / "gone.py").unlink()
+    project.commit("Take it away")
+    done = project.tithe("select", "--head", "HEAD", "--base", "HEAD~1", "--budget", "5m", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    score = {one["scenario"]: one["probability"] for one in (*found["selected"], *found["rest"])}
+    assert score["near"] > 2 * max(score["far"], score["off"])
