@@ -17,7 +17,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
@@ -90,6 +90,7 @@ class DatabaseFile:
         # A migration may rebuild tables that others refer to, so references are enforced only after it;
         # within a transaction the switch would do nothing.
         if version < migrations.VERSION:
+            self._refuse_damaged(self.connection, "it was not migrated")
             with self.transaction():
                 migrations.upgrade(self.connection)
         self.connection.execute("PRAGMA foreign_keys = ON")
@@ -154,19 +155,9 @@ class DatabaseFile:
             finally:
                 self._depth = 0
 
-    @contextmanager
-    def errors(self) -> Iterator[None]:
-        """Let every fault of SQLite out as one `StoreError` that says where, and how to mend it."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise explained(error, self.path) from error
-        except (OverflowError, UnicodeEncodeError) as error:
-            raise StoreError(f"cannot hold a record: {error}", where=str(self.path)) from error
-        except StoreError as error:
-            if error.where:
-                raise
-            raise StoreError(error.what, where=str(self.path), mend=error.mend) from error
+    def errors(self) -> AbstractContextManager[None]:
+        """See `errors`, of this file."""
+        return errors(self.path)
 
     def word(self, text: str) -> int:
         """The key of a string in table `word`; within a transaction."""
@@ -294,6 +285,21 @@ class DatabaseFile:
         return faults
 
 
+@contextmanager
+def errors(path: Path) -> Iterator[None]:
+    """Let every fault of SQLite out as one `StoreError` that says where, and how to mend it."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise StoreError(f"cannot hold a record: {error}", where=str(path)) from error
+    except StoreError as error:
+        if error.where:
+            raise
+        raise StoreError(error.what, where=str(path), mend=error.mend) from error
+
+
 def version(path: Path) -> int:
     """The schema version of the file at `path`, which is left as it is; 0 where there is none.
 
@@ -304,13 +310,8 @@ def version(path: Path) -> int:
         return 0
     connection = _connect(path, read_only=True)
     try:
-        found = migrations.version_of(connection)
-        migrations.check_known(found)
-        return found
-    except sqlite3.Error as error:
-        raise explained(error, path) from error
-    except StoreError as error:
-        raise StoreError(error.what, where=str(path), mend=error.mend) from error
+        with errors(path):
+            return migrations.version_of(connection)
     finally:
         connection.close()
 

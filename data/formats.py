@@ -20,7 +20,8 @@ def read(format: Format, content: bytes) -> dict[str, float]:  # noqa: A002 - wh
     """The numbers that a results file holds, times in seconds, by the benchmark's name.
 
     Names are written as metrics are: what is neither a letter, a digit nor one of `_ . / -` becomes `_`. A file
-    with a single benchmark also has it as `value`. Of two benchmarks with one name the last counts.
+    with a single benchmark also has it as `value`; one of which part could not be read does not, since another launch
+    may have left it whole. Of two benchmarks with one name the last counts.
 
     Raises:
         ValueError: it is not JSON, or not of that tool.
@@ -44,10 +45,10 @@ def read(format: Format, content: bytes) -> dict[str, float]:  # noqa: A002 - wh
         for one in found
         if isinstance(one, Point) and math.isfinite(one.value)
     }
-    if refused := [one for one in found if not isinstance(one, Point)]:
-        if not numbers:
-            raise ValueError(f"is not what {format} writes: it {refused[0].why}")
-    elif len(numbers) == 1:
+    refused = [one for one in found if not isinstance(one, Point)]
+    if refused and not numbers:
+        raise ValueError(f"is not what {format} writes: it {refused[0].why}")
+    if len(numbers) == 1 and not refused:
         numbers["value"] = next(iter(numbers.values()))
     return numbers
 

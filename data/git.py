@@ -290,9 +290,9 @@ class GitRepo:
         return frozenset(Sha(line) for line in listed.splitlines())
 
     def has_parent(self, sha: Sha) -> bool:
-        """Whether a commit of history has one that this clone knows of."""
-        words = ("rev-list", "--parents", "--max-count=1", "--end-of-options", sha, "--")
-        return len(git_process.text(self.root, *words).split()) > 1
+        """Whether a commit has one that this clone knows of; a commit that is not here has none."""
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{sha}^{{commit}}^")
+        return git_process.run(self.root, *words, ok=(0, 1, 128)).returncode == 0
 
     def range(self, good: Sha, bad: Sha) -> tuple[Sha, ...]:
         """First-parent commits after `good` up to and including `bad`, oldest first; empty if they are equal.

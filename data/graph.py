@@ -123,12 +123,10 @@ def empty(scenarios: Sequence[Scenario], *warnings: str) -> ScenarioGraph:
 
 
 def gone(change: Change, graph: ScenarioGraph) -> tuple[str, ...]:
-    """Files that a change took away or renamed, and that its own graph therefore says nothing of."""
-    return tuple(
-        path
-        for path in dict.fromkeys(edit.old_path or edit.path for edit in change.files)
-        if path not in graph.column
-    )
+    """Files that a change took away or renamed, as far as its own graph has none of that name."""
+    lost = [edit for edit in change.files if edit.old_path or (edit.deleted and not edit.added)]
+    paths = dict.fromkeys(edit.old_path or edit.path for edit in lost)
+    return tuple(path for path in paths if path not in graph.column)
 
 
 def with_gone(graph: ScenarioGraph, before: ScenarioGraph, paths: Sequence[str]) -> ScenarioGraph:

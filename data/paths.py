@@ -13,6 +13,8 @@ from pathlib import Path
 from tithe.data.errors import StoreError
 
 HOME = ".tithe"
+STORE = "store.db"
+IGNORE = ".gitignore"
 OUTPUTS = "outputs"
 """Lists the files in the work tree that tithe wrote for its user: they are no part of a change."""
 
@@ -24,7 +26,7 @@ def home(root: Path) -> Path:
         StoreError: it cannot be made: read-only, full, or something else has its name.
     """
     folder = root / HOME
-    ignore = folder / ".gitignore"
+    ignore = folder / IGNORE
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not ignore.exists():
@@ -40,7 +42,7 @@ def home(root: Path) -> Path:
 
 def store_path(root: Path) -> Path:
     """The store's file; nothing is made, `Store.open` does that."""
-    return root / HOME / "store.db"
+    return root / HOME / STORE
 
 
 def models_dir(root: Path) -> Path:

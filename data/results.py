@@ -140,7 +140,7 @@ class _Check:
 
     def __init__(self, where: str, commit: str, host: str, unit: str) -> None:
         self._where, self._commit, self._host, self._unit = where, commit, host, unit
-        self._whole: dict[str, str] = {}
+        self._judged: dict[tuple[str, str], str] = {}
 
     def __call__(self, point: Point) -> Point | Refused:
         commit, unit = (self._commit or point.commit).lower(), self._unit or point.unit
@@ -161,9 +161,9 @@ class _Check:
 
     def _unfit(self, text: str, what: str, limit: int) -> str:
         """Why a text may not be shown and stored as it is. Few texts of a file differ: each is looked at once."""
-        why = self._whole.get(text)
+        why = self._judged.get((what, text))
         if why is None:
-            why = self._whole[text] = (
+            why = self._judged[what, text] = (
                 f"has a {what} that is not UTF-8"
                 if "\ufffd" in text
                 else f"has a {what} with control characters, or more than {limit} characters"

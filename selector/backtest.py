@@ -118,25 +118,27 @@ class Tally:
         label = case.label[keep] > 0
         self._times.append(case.context.change.time)
         self._sizes.append((len(keep), int(label.sum()), float(case.weight[keep].sum())))
+        same = np.full(len(case.label), BASE_RATE)
+        of = case.context
+        cost = decision_costs(of.scenarios, of.launch_seconds, same, of.blocks)[keep]
         for name, rankings in policies.items():
-            self._caught[name].append(_mean([_caught(case, each, self.budgets) for each in rankings]))
+            self._caught[name].append(_mean([_caught(case, cost, each, self.budgets) for each in rankings]))
 
     def __len__(self) -> int:
         return len(self._times)
 
-    def backtest(self, *, after: float = -np.inf) -> Backtest:
-        """Of the changes that came after that time."""
-        kept = [at for at, time in enumerate(self._times) if time > after]
-        sizes = np.array([self._sizes[at] for at in kept]).reshape(-1, 3)
+    def backtest(self) -> Backtest:
+        """Of all changes so far."""
+        sizes = np.array(self._sizes).reshape(-1, 3)
         failing = sizes[:, 1]
-        faulty = [at for at, pairs in zip(kept, failing.tolist(), strict=True) if pairs]
+        faulty = np.flatnonzero(failing).tolist()
         rows = []
         for name, every in self._caught.items():
             hit = [every[at] for at in faulty]
             none = np.zeros((1, len(self.budgets)))
             change = np.array([each.change for each in hit]) if hit else none
             pairs = np.array([each.pairs for each in hit]) if hit else none
-            loss = sum(every[at].loss for at in kept)
+            loss = sum(each.loss for each in every)
             weight = float(sizes[:, 2].sum())
             rows.append(
                 BacktestRow(
@@ -149,11 +151,11 @@ class Tally:
             )
         return Backtest(
             self.budgets,
-            len(kept),
+            len(self),
             len(faulty),
             int(sizes[:, 0].sum()),
             int(failing.sum()),
-            min((self._times[at] for at in kept), default=0.0),
+            min(self._times, default=0.0),
             tuple(rows),
         )
 
@@ -184,7 +186,8 @@ def drawn(ranker: Ranker, case: Case, draws: int) -> Iterable[Ranking]:
     )
 
 
-def _caught(case: Case, ranking: Ranking, budgets: Sequence[float]) -> Caught:
+def _caught(case: Case, cost: Floats, ranking: Ranking, budgets: Sequence[float]) -> Caught:
+    """What a ranking of the case catches; `cost`, (measured,), is the same for all that are compared."""
     keep = case.measured
     label = case.label[keep] > 0
     loss = np.nan
@@ -194,11 +197,7 @@ def _caught(case: Case, ranking: Ranking, budgets: Sequence[float]) -> Caught:
     change, pairs = np.zeros((2, len(budgets)))
     if not label.any():
         return Caught(change, pairs, np.nan, loss)
-    same = np.full(len(case.label), BASE_RATE)
     value = value_for(case.context, ranking, keep)
-    cost = decision_costs(case.context.scenarios, case.context.launch_seconds, same, case.context.blocks)[
-        keep
-    ]
     order = None if ranking.order is None else ranking.order[keep]
     resources = ["all"] * len(keep)
     for index, share in enumerate(budgets):

@@ -321,7 +321,8 @@ class Trial:
 
     def __init__(self, walk: Walk, rows: Rows, incumbent: Model | None, seed: int) -> None:
         self._walk, self._rows, self._seed = walk, rows, seed
-        self._incumbent = incumbent
+        self._incumbent = incumbent.ranker() if incumbent else None
+        self._newer = incumbent.info.window[1] if incumbent else np.inf
         self.tally = Tally()
         self.duel = Tally()
         """Of the changes that the incumbent was not trained on."""
@@ -364,8 +365,8 @@ class Trial:
                 RANDOM.name: drawn(RANDOM, case, self._draws),
             },
         )
-        if self._incumbent is not None and case.context.change.time > self._incumbent.info.window[1]:
-            self.duel.add(case, {MODEL: [ours], INCUMBENT: [self._incumbent.ranker().rank(case.context)]})
+        if self._incumbent is not None and case.context.change.time > self._newer:
+            self.duel.add(case, {MODEL: [ours], INCUMBENT: [self._incumbent.rank(case.context)]})
 
     def calibration(self, known: Labels) -> Calibration:
         """On the changes scored so far, by models of earlier time, as far as `known` labels them."""

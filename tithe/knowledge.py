@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -244,12 +244,10 @@ class Knowledge:
             if change.index >= 0:
                 raise
             return builder.build(change.parent)
-        if lost := [edit for edit in change.files if edit.old_path or (edit.deleted and not edit.added)]:
-            # Only now: the base's graph is a second one to build, and most changes take no file away.
-            missing = graph.gone(replace(change, files=tuple(lost)), found)
-            if missing and change.parent:
-                with suppress(GitError):  # the first commit of a shallow clone has a parent that is not here
-                    found = graph.with_gone(found, builder.build(change.parent), missing)
+        # The base's graph is a second one to build, and most changes take no file away.
+        if change.parent and (missing := graph.gone(change, found)):
+            with suppress(GitError):  # the first commit of a shallow clone has a parent that is not here
+                found = graph.with_gone(found, builder.build(change.parent), missing)
         return found
 
     def incumbent(self) -> tuple[Model | None, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from tithe.data.paths import HOME
+from tithe.data import paths
 from tithe.data.text import inert_json, safe_line
 from tithe.data.units import format_duration
 
@@ -22,14 +22,13 @@ _WORKFLOW_COMMAND = re.compile(r"(?m)^(\s*)::")
 def emit(record: object, style: str, output: Path | None, text: Callable[[str], str]) -> None:
     """Prints `record`: JSON as it is, or what `text(style)` makes of it; and writes `output` if asked."""
     from tithe.data.codec import to_json
-    from tithe.data.paths import note_output
 
     # Printed first: whatever happens to the file, what was measured has been said.
     shown = inert_json(to_json(record, indent=2)) if style == "json" else inert(text(style))
     click.echo(shown.encode("utf-8", "backslashreplace").decode())
     if output is not None:
         write_file(output, to_json(record, indent=2) + "\n")
-        note_output(output.resolve())
+        paths.note_output(output.resolve())
 
 
 def inert(text: str) -> str:
@@ -55,9 +54,11 @@ def write_file(path: Path, content: str) -> None:
 
 def _is_ours(path: Path) -> bool:
     """Whether a result written there would destroy what no command can bring back."""
-    if path.name == "tithe.toml" and path.exists():
+    from tithe.data.config import FILE_NAME
+
+    if path.name == FILE_NAME and path.exists():
         return True
-    if path.parent.name == HOME and path.name.startswith(("store.db", ".gitignore")):
+    if path.parent.name == paths.HOME and path.name.startswith((paths.STORE, paths.IGNORE)):
         return True
     if not path.is_file():
         return False  # a pipe would be waited for

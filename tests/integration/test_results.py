@@ -333,3 +333,22 @@ def test_a_clone_that_got_deeper_brings_what_it_lacked(
     ):
         assert deeper.changes() == whole.changes()
     assert json.loads(subprocess.run(words, **run).stdout)["added"] == 0  # type: ignore[call-overload]
+
+
+def test_a_store_of_a_whole_clone_serves_a_shallow_one(
+    bench: tuple[Project, list[str]], tmp_path: Path
+) -> None:
+    """CI keeps the store and clones a few commits: the oldest commit that the store knows is not here."""
+    project, _ = bench
+    clone = tmp_path / "clone"
+    words = ["git", "clone", "-q", "--depth", "5", f"file://{project.root}", str(clone)]
+    subprocess.run(words, check=True, capture_output=True)
+    (clone / ".tithe").mkdir()
+    with Store.open(project.root / ".tithe" / "store.db") as whole:
+        whole.backup(clone / ".tithe" / "store.db")
+        known = whole.changes()
+    done = project.tithe("ingest", "git", "--repo", str(clone), "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["added"] == 0
+    with Store.open(clone / ".tithe" / "store.db") as kept:
+        assert kept.changes() == known

@@ -404,3 +404,10 @@ def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
     (one,) = results.files([tmp_path / "r"])
     assert isinstance(one, Refused)
     assert "no file of results" in one.why
+
+
+def test_a_long_host_is_one_and_a_long_name_is_none(tmp_path: Path) -> None:
+    long = "x" * 300
+    points, (refused,) = read(tmp_path, f"benchmark,value,commit,host\n{long},1,{SHA},h\nb,1,{SHA},{long}\n")
+    assert [(point.benchmark, point.host) for point in points] == [("b", long)]
+    assert "name" in refused.why

@@ -245,3 +245,24 @@ def test_a_store_migrates_when_it_is_opened_for_writing(
     assert migrations.version_of(file.connection) == new
     assert file.connection.execute("SELECT * FROM more").fetchall() == []
     file.close()
+
+
+def test_a_damaged_store_of_an_earlier_version_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    text = (Path(__file__).parent / "schemas" / "v3.sql").read_text(encoding="utf-8")
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statement in migrations.statements(migrations.for_sqlite(text)):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {migrations.APPLICATION_ID}")
+    connection.execute("INSERT INTO schema_version VALUES (3, 1.0, '0')")
+    (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'word'").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    raw = bytearray(path.read_bytes())
+    raw[(page - 1) * size : page * size] = bytes(size)
+    path.write_bytes(raw)
+    with pytest.raises(StoreError, match="it was not migrated"):
+        Store.open(path)
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT max(version) FROM schema_version").fetchall() == [(3,)]
+    connection.close()
